@@ -23,13 +23,18 @@ OTHER_NAMES = {"claude-code": "claude", "codex-traex": "traex", "grok-superagent
 def store_of(corpus: Path, only: str | None = None) -> Iterator[Store]:
     """Give a store with the sessions of a corpus, or of one agent in it."""
     with TemporaryDirectory() as scratch:
-        setting = Config(home=Path(scratch), store=str(Path(scratch) / "runlore.db"))
-        store = open_store(setting.store)
+        store = open_store(str(Path(scratch) / "runlore.db"))
         try:
-            for folder in sorted(path for path in corpus.iterdir() if path.is_dir()):
-                agent = OTHER_NAMES.get(folder.name, folder.name.replace("-", "_"))
-                if agent in adapters.names() and only in (None, agent):
-                    sync(store, setting, agents=[agent], roots=[str(folder)])
+            read_corpus(store, Path(scratch), corpus, only)
             yield store
         finally:
             store.close()
+
+
+def read_corpus(store: Store, home: Path, corpus: Path, only: str | None = None) -> None:
+    """Sync the sessions of a corpus, or of one agent in it, into a store."""
+    setting = Config(home=home, store=store.url)
+    for folder in sorted(path for path in corpus.iterdir() if path.is_dir()):
+        agent = OTHER_NAMES.get(folder.name, folder.name.replace("-", "_"))
+        if agent in adapters.names() and only in (None, agent):
+            sync(store, setting, agents=[agent], roots=[str(folder)])
