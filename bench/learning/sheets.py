@@ -1,0 +1,196 @@
+"""Sheets for a judge: what runlore claims about sessions, with the context to check it.
+
+    python -m bench.learning.sheets errors --store judging.db --sample 110 --seed 1 > errors.jsonl
+    python -m bench.learning.sheets fixes --store judging.db --sample 80 --seed 1 > fixes.jsonl
+    python -m bench.learning.sheets prompts --store judging.db --sample 300 --seed 1 > prompts.jsonl
+    python -m bench.learning.sheets digests --store judging.db --sample 20 --seed 1 > digests.jsonl
+
+Each line is a JSON object with an `id` (uid#seq, and the beginning of an error's fingerprint) and
+the text that a judge needs. At most three
+claims are drawn from one family of sessions, so that none outweighs the others. Whether a prompt is
+claimed to be a correction, and how confident a fix is, is not on the sheet: `score` looks it up.
+Verdicts are written by hand as lines of `id`, verdict and a note, divided by tabs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from runlore import open_store, timeline
+from runlore.config import Config
+from runlore.model import Digest, SessionEvent
+from runlore.query.digests import build_digest
+from runlore.store import Filter, Store
+
+MAX_PER_SESSION = 3
+MAX_TEXT, MAX_STEP_TEXT, MAX_STEPS = 3_000, 400, 60
+"""Characters of a text that matters, and of one beside it; events between an error and its fix."""
+
+Claim = dict[str, Any]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=SHEETS)
+    parser.add_argument("--store", type=Path, required=True)
+    parser.add_argument("--sample", type=int, required=True)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    store = open_store(str(options.store), read_only=True)
+    for claim in draw(store, options.what, options.sample, options.seed):
+        print(json.dumps(claim, ensure_ascii=False))
+
+
+def draw(store: Store, what: str, number: int, seed: int) -> list[Claim]:
+    """Return so many claims, chosen by the seed and at most a few from each session."""
+    chosen = random.Random(seed)
+    claims = [claim for session in read_sessions(store) for claim in SHEETS[what](session)]
+    chosen.shuffle(claims)
+    per_session: Counter[str] = Counter()
+    drawn: list[Claim] = []
+    for claim in claims:
+        uid = claim["id"].rpartition("#")[0]
+        if per_session[uid] < MAX_PER_SESSION and len(drawn) < number:
+            per_session[uid] += 1
+            drawn.append(claim)
+    return drawn
+
+
+class JudgedSession(msgspec.Struct):
+    """A session with its events, their texts and the digest that the present rules make."""
+
+    uid: str
+    events: list[SessionEvent]
+    bodies: dict[int, str]
+    digest: Digest
+
+    def text(self, seq: int, limit: int = MAX_TEXT) -> str:
+        """Return the text of an event, its middle left out if it is too long."""
+        body = self.bodies.get(seq, "")
+        if len(body) <= limit:
+            return body
+        return f"{body[: limit // 2]}\n[… {len(body) - limit} characters …]\n{body[-limit // 2 :]}"
+
+    def line(self, event: SessionEvent) -> str:
+        """Return an event on a few lines: its number, kind and tool, exit code and text."""
+        code = "" if event.exit_code is None else f" exit={event.exit_code}"
+        error = " reported as error" if event.is_error else ""
+        tool = f" {event.tool}" if event.tool else ""
+        text = self.text(event.seq, MAX_STEP_TEXT) or event.summary or ""
+        return f"#{event.seq} {event.kind}{tool}{code}{error}: {text}"
+
+
+def read_sessions(store: Store) -> Iterator[JudgedSession]:
+    """Yield all sessions that have something to judge, with digests made now."""
+    config = Config(home=Path("."), store=store.url)
+    for uid in sorted(store.sessions.uids(Filter(parents_only=False))):
+        digest = build_digest(store, uid, config.quality)
+        if digest is None:
+            continue
+        events, bodies = store.digests.timeline(uid)
+        yield JudgedSession(uid, list(timeline.in_order(events)), dict(bodies), digest)
+
+
+def errors(session: JudgedSession) -> Iterator[Claim]:
+    """Yield each error with the call and the result that it was read from."""
+    by_seq = {event.seq: event for event in session.events}
+    for error in session.digest.errors:
+        result = by_seq.get(error.first_seq)
+        if result is None:
+            continue
+        call = next(
+            (
+                event
+                for event in session.events
+                if event.is_call and event.call_id and event.call_id == result.call_id
+            ),
+            None,
+        )
+        yield {
+            "id": f"{session.uid}#{error.first_seq}/{error.signature.fingerprint[:6]}",
+            "claimed error": error.signature.sample,
+            "shown as": error.signature.template,
+            "call": session.line(call) if call else None,
+            "result": session.line(result),
+            "result text": session.text(error.first_seq),
+        }
+
+
+def fixes(session: JudgedSession) -> Iterator[Claim]:
+    """Yield each fix that would be shown, with everything between the error and its end."""
+    samples = {
+        error.signature.fingerprint: error.signature.sample for error in session.digest.errors
+    }
+    for fix in session.digest.fixes:
+        if not fix.is_shown or fix.fixed_seq is None:
+            continue
+        claim = msgspec.to_builtins(fix)
+        claim.pop("confidence", None)
+        between = [
+            session.line(event)
+            for event in session.events
+            if _before(session, fix.failed_seq) <= event.seq <= fix.fixed_seq
+        ]
+        yield {
+            "id": f"{session.uid}#{fix.failed_seq}/{fix.fingerprint[:6]}",
+            "error": samples.get(fix.fingerprint, ""),
+            "claimed fix": claim,
+            "failing result": session.text(fix.failed_seq),
+            "what happened": [*between[: MAX_STEPS // 2], *between[MAX_STEPS // 2 :][-MAX_STEPS:]],
+            "later result": session.text(fix.fixed_seq),
+        }
+
+
+def _before(session: JudgedSession, seq: int) -> int:
+    """Return the number of the call whose result has this number."""
+    call_id = next((event.call_id for event in session.events if event.seq == seq), None)
+    calls = [
+        event.seq
+        for event in session.events
+        if event.is_call and call_id and event.call_id == call_id
+    ]
+    return min([*calls, seq])
+
+
+def prompts(session: JudgedSession) -> Iterator[Claim]:
+    """Yield each prompt after the first, with what the agent did and wrote before it."""
+    previous: list[SessionEvent] = []
+    is_first = True
+    for event in session.events:
+        if event.kind != "user_msg" and not timeline.is_prompt(event):
+            previous.append(event)
+            continue
+        if not is_first and any(one.role == "assistant" for one in previous):
+            yield {
+                "id": f"{session.uid}#{event.seq}",
+                "goal": session.digest.goal,
+                "before": [session.line(one) for one in previous[-6:]],
+                "prompt": session.text(event.seq, 1_500),
+            }
+        is_first, previous = False, []
+
+
+def digests(session: JudgedSession) -> Iterator[Claim]:
+    """Yield the digest of a session in which something was done."""
+    if len(session.events) >= MIN_EVENTS and session.digest.quality == "real":
+        digest = msgspec.to_builtins(session.digest)
+        digest.pop("excerpts", None)
+        yield {"id": f"{session.uid}#{session.digest.covers.last_seq}", "digest": digest}
+
+
+MIN_EVENTS = 20
+SHEETS = {"errors": errors, "fixes": fixes, "prompts": prompts, "digests": digests}
+
+
+if __name__ == "__main__":
+    main()
