@@ -4,10 +4,10 @@
     python -m bench.learning.score fixes --verdicts bench/learning/fixes.tsv --store judging.db
     python -m bench.learning.score prompts --verdicts bench/learning/prompts.tsv --store judging.db
 
-Verdicts are lines of id, verdict and note. `errors` and `fixes` are right, wrong or unclear; unclear
-counts as wrong. `prompts` are yes (a correction) or no. `digests` have a field in front of the
-verdict: id, field, right or wrong, note. With `--store` the claims that the present rules make are
-looked up: the confidence of a fix, and which prompts are claimed to be corrections.
+Verdicts are lines of id, verdict and note. `errors`, `fixes` and `lessons` are right, wrong or
+unclear, and unclear counts as wrong. `prompts` are yes (a correction) or no. `digests` have a field
+in front of the verdict: id, field, right or wrong, note. With `--store` the claims that the present
+rules make are looked up: the confidence of a fix, and which prompts are claimed to be corrections.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterable
-from math import sqrt
 from pathlib import Path
 
 from bench.learning.sheets import read_sessions
 from runlore import open_store
-
-Z = 1.96
+from runlore.mine.intervals import wilson_interval
 
 
 def main() -> None:
@@ -91,8 +89,7 @@ def share(name: str, verdicts: Iterable[bool]) -> str:
     right, of = sum(values), len(values)
     if not of:
         return f"{name}: none"
-    middle, spread = right + Z * Z / 2, Z * sqrt(right * (of - right) / of + Z * Z / 4)
-    low, high = (middle - spread) / (of + Z * Z), (middle + spread) / (of + Z * Z)
+    low, high = wilson_interval(right, of)
     return f"{name}: {right} of {of} = {right / of:.0%} ({low:.0%} to {high:.0%})"
 
 
