@@ -20,13 +20,17 @@ from pathlib import Path
 from bench.learning.sheets import read_sessions
 from runlore import open_store
 from runlore.mine.intervals import wilson_interval
+from runlore.model import is_injected
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("errors", "fixes", "prompts", "digests", "lessons"))
+    parser.add_argument(
+        "what",
+        choices=("errors", "fixes", "prompts", "digests", "lessons", "files", "pairs", "injected"),
+    )
     parser.add_argument("--verdicts", type=Path, required=True)
     parser.add_argument("--store", type=Path)
     options = parser.parse_args()
@@ -39,6 +43,8 @@ def main() -> None:
         score_fixes(rows, options.store)
     elif options.what == "prompts":
         score_prompts(rows, options.store)
+    elif options.what == "injected":
+        score_injected(rows, options.store)
     elif options.what == "digests":
         score_fields(rows)
     else:
@@ -74,6 +80,19 @@ def score_prompts(rows: list[list[str]], path: Path) -> None:
     print(f"{len(judged)} prompts judged, {len(true)} of them corrections")
     print(share("precision", [one in true for one in claimed & judged]))
     print(share("recall", [one in claimed for one in true]))
+
+
+def score_injected(rows: list[list[str]], path: Path) -> None:
+    """Print precision and recall of the mark for injected text, among the texts judged."""
+    marked = {
+        f"{session.uid}#{event.seq}"
+        for session in read_sessions(open_store(str(path), read_only=True))
+        for event in session.events
+        if is_injected(event.kind, event.view)
+    }
+    true = {row[0] for row in rows if row[1] == "injected"}
+    print(share("marked rightly", [row[0] in true for row in rows if row[0] in marked]))
+    print(share("of injected texts marked", [one in marked for one in true]))
 
 
 def score_fields(rows: list[list[str]]) -> None:

@@ -4,6 +4,9 @@
     python -m bench.learning.sheets fixes --store judging.db --sample 80 --seed 1 > fixes.jsonl
     python -m bench.learning.sheets prompts --store judging.db --sample 300 --seed 1 > prompts.jsonl
     python -m bench.learning.sheets digests --store judging.db --sample 20 --seed 1 > digests.jsonl
+    python -m bench.learning.sheets files --store judging.db --sample 80 --seed 1 > files.jsonl
+    python -m bench.learning.sheets pairs --store judging.db --sample 60 --seed 1 > pairs.jsonl
+    python -m bench.learning.sheets injected --store judging.db --sample 120 > injected.jsonl
 
 Each line is a JSON object with an `id` (uid#seq, and the beginning of an error's fingerprint) and
 the text that a judge needs. At most three
@@ -17,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,8 +30,10 @@ import msgspec
 
 from runlore import open_store, timeline
 from runlore.config import Config
+from runlore.digest.command_files import changed_files
 from runlore.model import Digest, SessionEvent
 from runlore.query.digests import build_digest
+from runlore.query.subagents import find_pairs
 from runlore.store import Filter, Store
 
 MAX_PER_SESSION = 3
@@ -69,6 +75,7 @@ def draw(store: Store, what: str, number: int, seed: int) -> list[Claim]:
 class JudgedSession(msgspec.Struct):
     """A session with its events, their texts and the digest that the present rules make."""
 
+    store: Store
     uid: str
     events: list[SessionEvent]
     bodies: dict[int, str]
@@ -98,7 +105,7 @@ def read_sessions(store: Store) -> Iterator[JudgedSession]:
         if digest is None:
             continue
         events, bodies = store.digests.timeline(uid)
-        yield JudgedSession(uid, list(timeline.in_order(events)), dict(bodies), digest)
+        yield JudgedSession(store, uid, list(timeline.in_order(events)), dict(bodies), digest)
 
 
 def errors(session: JudgedSession) -> Iterator[Claim]:
@@ -188,8 +195,61 @@ def digests(session: JudgedSession) -> Iterator[Claim]:
         yield {"id": f"{session.uid}#{session.digest.covers.last_seq}", "digest": digest}
 
 
-MIN_EVENTS = 20
-SHEETS = {"errors": errors, "fixes": fixes, "prompts": prompts, "digests": digests}
+def files(session: JudgedSession) -> Iterator[Claim]:
+    """Yield shell commands that may change a file, with the files that they are claimed to
+    change."""
+    for event in session.events:
+        command = session.bodies.get(event.seq, "")
+        if event.is_call and event.action == "shell" and WRITES.search(command):
+            yield {
+                "id": f"{session.uid}#{event.seq}",
+                "command": session.text(event.seq),
+                "claimed to change": changed_files(command),
+            }
+
+
+WRITES = re.compile(r"\b(?:sed|perl) -\w*i|\b(?:tee|mv|cp|rm|touch|patch|apply)\b|[^2&-]>(?![&=])")
+"""What most commands have that change a file, and some that do not."""
+
+
+def pairs(session: JudgedSession) -> Iterator[Claim]:
+    """Yield subagents with the call that is claimed to have started them, and all other calls."""
+    children = session.store.sessions.select(Filter(parent_uid=session.uid, parents_only=False))
+    by_seq = {event.seq: event for event in session.events}
+    calls = [event for event in session.events if event.is_call and event.action == "agent"]
+    for pair in find_pairs(session.store, session.uid, timeline.pairs(session.events), children):
+        yield {
+            "id": f"{session.uid}#{pair.call}",
+            "subagent": pair.uid,
+            "its first prompt": (session.store.sessions.first_prompt(pair.uid) or "")[:MAX_TEXT],
+            "claimed call": session.text(pair.call) if pair.call in by_seq else None,
+            "other calls": [session.line(call) for call in calls if call.seq != pair.call],
+        }
+
+
+def injected(session: JudgedSession) -> Iterator[Claim]:
+    """Yield texts that the model saw apart from replies and results. Who wrote them is not
+    said."""
+    for event in session.events:
+        is_text = event.kind in ("user_msg", "lifecycle", "human_intervention")
+        text = session.bodies.get(event.seq, "")
+        if is_text and event.view in (None, "context") and len(text) >= MIN_TEXT:
+            yield {
+                "id": f"{session.uid}#{event.seq}",
+                "text": session.text(event.seq, 1_000),
+            }
+
+
+MIN_EVENTS, MIN_TEXT = 20, 40
+SHEETS = {
+    "errors": errors,
+    "fixes": fixes,
+    "prompts": prompts,
+    "digests": digests,
+    "files": files,
+    "pairs": pairs,
+    "injected": injected,
+}
 
 
 if __name__ == "__main__":
