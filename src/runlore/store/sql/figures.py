@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..session_line import SessionLine
-from ..values import Family
 from .database import Database
 
 EVENT_TOKENS = "input_tokens + output_tokens + cache_read_tokens + cache_write_tokens"
@@ -22,13 +21,14 @@ CALL_TOKENS = (
 )
 
 _FIELDS = SessionLine.__struct_fields__
-_FLAVOR = _FIELDS.index("agent")
+_FLAVOR, _ERRORS, _USD = map(_FIELDS.index, ("agent", "errors", "usd"))
 _TOKENS = slice(_FIELDS.index("input_tokens"), _FIELDS.index("cache_write_tokens") + 1)
 
 _BELOW = (
-    "with recursive below (top, uid, number) as (select s.number, s.uid, s.number from carray(?) c"
-    " join sessions s on s.number = c.value union select b.top, s.uid, s.number from below b join"
-    " sessions s on s.parent_uid = b.uid and s.relation = 'subagent')"
+    "with recursive below (top, uid, number) as (select t.number, s.uid, s.number from sessions t"
+    " join sessions s on s.parent_uid = t.uid and s.relation = 'subagent' where t.number in (select"
+    " value from carray(?)) union select b.top, s.uid, s.number from below b join sessions s on"
+    " s.parent_uid = b.uid and s.relation = 'subagent')"
 )
 
 _TOTALS = ", ".join(
@@ -77,8 +77,9 @@ class SqlFigures:
         """Return lines of a list, by number, from the values of all columns but the last four."""
         if not rows:
             return {}
-        members = self._members(rows)
-        calls = self._calls({one.number for some in members.values() for one in some})
+        subagents = self._subagents(rows)
+        below = {one.number for some in subagents.values() for one in some}
+        calls = self._calls(below.union(rows))
         counts_calls = functools.cache(self._counts_calls)  # Once for each agent, not for each row.
         lines = {}
         for number, row in rows.items():
@@ -86,8 +87,12 @@ class SqlFigures:
             is_in_ledger = own is not None or (any(row[_TOKENS]) and counts_calls(row[_FLAVOR]))
             if is_in_ledger:
                 values[_TOKENS] = (own or CallTotals())[:4]
-            family = _family(members[number], calls, is_in_ledger=is_in_ledger)
-            values += [family.subagents, family.errors, family.tokens, family.usd]
+            if number in subagents:
+                session = _Member(number, row[_ERRORS], sum(row[_TOKENS]))
+                members = [session, *subagents[number]]
+                values += _figures(members, calls, is_in_ledger=is_in_ledger)
+            else:
+                values += [0, values[_ERRORS], sum(values[_TOKENS]), values[_USD]]
             lines[number] = SessionLine(*values)
         return lines
 
@@ -98,24 +103,24 @@ class SqlFigures:
             return None
         return {name: getattr(own or CallTotals(), name) for name in CallTotals._fields[:5]}
 
-    def _members(self, numbers: Iterable[int]) -> dict[int, list[_Member]]:
-        """Return each session and the subagents below it."""
-        members: dict[int, list[_Member]] = {number: [] for number in numbers}
+    def _subagents(self, numbers: Iterable[int]) -> dict[int, list[_Member]]:
+        """Return the subagents below each session that has any."""
+        subagents: dict[int, list[_Member]] = {}
         sql = (
             f"{_BELOW} select b.top, s.number, s.errors, {EVENT_TOKENS} from below b join sessions"
-            " s on s.number = b.number"
+            " s on s.number = b.number where b.number != b.top"
         )
-        for top, *member in self.db.all(sql, (self.db.ids(members),)):
-            members[top].append(_Member(*member))
-        return members
+        for top, *member in self.db.all(sql, (self.db.ids(numbers),)):
+            subagents.setdefault(top, []).append(_Member(*member))
+        return subagents
 
     def _calls(self, numbers: Iterable[int]) -> dict[int, CallTotals]:
         sql = (
-            f"select session, {_TOTALS} from carray(?) c join sums on session = c.value"
+            f"select session, {_TOTALS} from sums where session in (select value from carray(?))"
             " group by session"
         )
         rows = self.db.all(sql, (self.db.ids(numbers),))
-        return {session: CallTotals(*map(int, totals)) for session, *totals in rows}
+        return {session: CallTotals(*totals) for session, *totals in rows}
 
     def _counts_calls(self, flavor: str) -> bool:
         """Return True if the ledger has calls of this agent."""
@@ -126,16 +131,14 @@ class SqlFigures:
         return self.db.one(sql, (flavor,)) is not None
 
 
-def _family(
+def _figures(
     members: Sequence[_Member], calls: Mapping[int, CallTotals], *, is_in_ledger: bool
-) -> Family:
+) -> tuple[int, int, int, float | None]:
+    """Return the last four values of a line: the figures of a session with its subagents."""
     some = [calls[one.number] for one in members if one.number in calls]
     total = CallTotals(*map(sum, zip(*some, strict=True))) if some else CallTotals()
     # The same steps as for the cost of a single session, so that equal sums are equal numbers.
     usd = (float(total.whole) * 1e6 + float(total.rest)) / 1e12 if total.priced else None
-    return Family(
-        subagents=len(members) - 1,
-        errors=sum(one.errors for one in members),
-        tokens=sum(total[:4]) if some or is_in_ledger else sum(one.event_tokens for one in members),
-        usd=usd,
-    )
+    errors = sum(one.errors for one in members)
+    tokens = sum(total[:4]) if some or is_in_ledger else sum(one.event_tokens for one in members)
+    return len(members) - 1, errors, tokens, usd
