@@ -16,6 +16,7 @@ import re2
 
 from ..errors import StoreError
 from ..store import Filter, SegmentEvent, Store
+from ..store.scanning import scan as scan_segments
 from .ranked import EVENTS_SHOWN, allowed
 from .syntax import Query, QueryError, parse
 from .text import MAX_SPOTS, Answer, EventHit, Hit, Page, event_hit
@@ -57,7 +58,7 @@ def regex(
     )
     scan = _Scan(store, search, query, limit, events)
     try:
-        scan.run(store.index.scan(numbers, _tester(pattern)))
+        scan.run(scan_segments(store.index.packed(numbers), _tester(pattern)))
     except StoreError:
         # A text that cannot be unpacked ends the scan; the earlier matches still help.
         scan.is_partial = scan.is_damaged = True

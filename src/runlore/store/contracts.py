@@ -28,6 +28,7 @@ from .values import (
     LastSession,
     LedgerCall,
     Marks,
+    PackedSegment,
     PriceRow,
     Put,
     Resume,
@@ -267,11 +268,8 @@ class SearchIndex(Protocol):
         The caller must not change the answer: it is cached until the store is written to.
         """
 
-    def scan(self, numbers: Sequence[int], test: Callable[[bytes], bool]) -> Iterator[int]:
-        """Yield the ids of the segments of these sessions whose bodies pass the test, in order.
-
-        Threads decompress and test ahead of the caller.
-        """
+    def packed(self, numbers: Sequence[int]) -> Iterator[PackedSegment]:
+        """Yield the segments of these sessions as they are stored, in order. See `scanning.py`."""
 
 
 class Sources(Protocol):

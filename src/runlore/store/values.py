@@ -33,6 +33,10 @@ class Segment(msgspec.Struct, kw_only=True):
     """The words, in place of the texts, for a store that `takes_tokens`."""
 
 
+PackedSegment = tuple[int, int, bytes]
+"""The id of a segment, the length of its bodies, and the bodies compressed."""
+
+
 class Tail(msgspec.Struct, kw_only=True):
     """The last segment of a stream while it is not full. The next events are added to it."""
 

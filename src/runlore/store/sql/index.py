@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from typing import Any
-
-import zstandard
 
 from ..changes import NewSegment
 from ..rows import LENGTH, OFFSET
 from ..segments import pack_one, unpack
-from ..values import Segment, SegmentEvent
+from ..values import PackedSegment, Segment, SegmentEvent
 from .database import Database
 from .sessions import SqlSessions
-
-_MAX_THREADS = 4
-_MAX_WAITING = 8
-"""Maximum number of batches that wait for a thread."""
-_BATCH_BYTES = 1 << 20
-"""Bytes of decompressed bodies that a thread is given at a time."""
 
 
 class SqlIndex(ABC):
@@ -47,44 +36,10 @@ class SqlIndex(ABC):
     def segment(self, id: int, *, files: bool = True) -> tuple[bytes, list[SegmentEvent]] | None:
         """See `SearchIndex`."""
 
-    def scan(self, numbers: Sequence[int], test: Callable[[bytes], bool]) -> Iterator[int]:
+    def packed(self, numbers: Sequence[int]) -> Iterator[PackedSegment]:
         sql = "select id, length, body from segments where session = ? order by first_seq"
-        # Threads help, because decompression and RE2 release the interpreter's lock.
-        with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
-            jobs: deque[Future[list[int]]] = deque()
-            rows: list[tuple[int, int, bytes]] = []
-            size = 0
-            try:
-                for number in numbers:
-                    more = self.db.all(sql, (number,))
-                    rows += more
-                    size += sum(length for _, length, _ in more)
-                    if size >= _BATCH_BYTES:
-                        jobs.append(pool.submit(_find_matching, rows, test))
-                        rows, size = [], 0
-                    if len(jobs) > _MAX_WAITING:
-                        yield from jobs.popleft().result()
-                jobs.append(pool.submit(_find_matching, rows, test))
-                while jobs:
-                    yield from jobs.popleft().result()
-            finally:
-                for job in jobs:
-                    job.cancel()
-
-
-def _find_matching(rows: list[tuple[int, int, bytes]], test: Callable[[bytes], bool]) -> list[int]:
-    """Return the ids of the (id, length, body) whose decompressed body passes the test."""
-    # Each thread needs its own decompressor. Hashes are checked by the doctor, not here.
-    decompress = zstandard.ZstdDecompressor().decompress
-    ids = []
-    for id_, length, body in rows:
-        try:
-            is_match = test(decompress(body, max_output_size=length))
-        except zstandard.ZstdError:
-            is_match = True  # Reading the segment later reports the damage.
-        if is_match:
-            ids.append(id_)
-    return ids
+        for number in numbers:
+            yield from self.db.all(sql, (number,))
 
 
 def rebuild_segment(sessions: SqlSessions, id_: int) -> Segment | None:
