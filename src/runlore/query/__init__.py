@@ -1,8 +1,9 @@
 """Questions that every face asks: the command line, the web page and the MCP server.
 
 Nothing here prints or writes, and nothing knows which face asks. `names` gives short ids, `leaks`
-the places where secrets were redacted, and `open_stores` keeps stores open for faces that stay.
-Searching is in `search`, which finds its sessions by name here.
+the places where secrets were redacted, `resuming` the command that resumes a session, and
+`open_stores` keeps stores open for faces that stay. Searching is in `search`, which finds its
+sessions by name here.
 """
 
 from .freshness import Risk, failed_hook_syncs, last_sync, sources_at_risk, synced_mark
@@ -15,9 +16,7 @@ from .transcripts import (
     event_at,
     has_left,
     has_text,
-    in_shell,
     raw_records,
-    resume_command,
     transcript,
 )
 
@@ -40,12 +39,10 @@ __all__ = [
     "get",
     "has_left",
     "has_text",
-    "in_shell",
     "is_empty",
     "last_sync",
     "raw_records",
     "resolve",
-    "resume_command",
     "sources_at_risk",
     "split_name",
     "synced_mark",

@@ -1,20 +1,15 @@
-"""One session: its events, the model's view of them, its native records, and how to resume it."""
+"""One session: its events, the model's view of them and its native records."""
 
 from __future__ import annotations
 
-import os
-import shlex
-from collections.abc import Iterator, Sequence
-from subprocess import list2cmdline
+from collections.abc import Iterator
 
 import msgspec
 
-from .. import adapters
-from ..errors import NotFound, RunloreError
+from ..errors import NotFound
 from ..model import BLOCK, Session, SessionEvent
 from ..store import Filter, SessionLine, Store
 from ..store.values import Family
-from ..text.clean import clean
 from ..timeline import Branch, ContextEvent, ToolCall, branches, model_context, pairs
 from .names import names
 from .sessions import get, split_name
@@ -150,30 +145,3 @@ def _parent_source(store: Store, session: Session) -> str | None:
         return None
     parent = store.sessions.get(session.parent_uid)
     return parent.source_path if parent else None
-
-
-# ── resuming ──────────────────────────────────────────────────────────────────────────────────────
-def resume_command(session: Session) -> list[str]:
-    """Return the words of the agent's own command that resumes a session.
-
-    Raises RunloreError if there is none, or if it would not be safe on a command line.
-    """
-    adapter = adapters.get(session.flavor)
-    words = adapter.resume(session)
-    if words is None:
-        raise RunloreError(f"{adapter.label} has no command that takes a session up again")
-    if session.native_session_id.startswith("-") or any(
-        clean(word) != word for word in (*words, session.cwd or "")
-    ):
-        raise RunloreError(
-            f"{session.session_uid}: its id or folder would not be safe on a command line"
-        )
-    return words
-
-
-def in_shell(words: Sequence[str], cwd: str | None) -> str:
-    """Return a command as one types it, with a change to its folder before it."""
-    is_windows = os.name == "nt"
-    change_folder = (["cd", "/d", cwd] if is_windows else ["cd", cwd]) if cwd else []
-    quote = list2cmdline if is_windows else shlex.join
-    return " && ".join(quote(part) for part in (change_folder, words) if part)

@@ -18,6 +18,7 @@ from ..export import images
 from ..export.outline import Block, Outline, bodies_of, texts
 from ..export.pages import cost_words
 from ..model import Fix, Session
+from ..query import resuming
 from ..store import Store
 from ..timeline import model_context
 from .charts import strip
@@ -95,7 +96,7 @@ def resume_command(session: Session) -> str | None:
     """The agent's own command that takes it up again, as one would type it; None where there is
     none that is safe to type."""
     try:
-        return query.in_shell(query.resume_command(session), session.cwd)
+        return resuming.in_shell(resuming.resume_command(session), session.cwd)
     except RunloreError:
         return None
 

@@ -18,6 +18,7 @@ import msgspec
 from ... import adapters, query
 from ...errors import RunloreError
 from ...model import Session
+from ...query.resuming import in_shell, resume_command
 from ...text.words import local
 from ..options import SessionName, as_json, open_store
 from ..output import echo, note, write_json
@@ -46,7 +47,7 @@ class ResumeCommand(msgspec.Struct, frozen=True, kw_only=True):
 def command(session: str, is_run: bool, is_json: bool) -> None:
     with open_store() as (store, _):
         found = query.get(store, query.resolve(store, session))
-    words = query.resume_command(found)
+    words = resume_command(found)
     if is_json:
         write_json(as_answer(found, words))
         return
@@ -62,7 +63,7 @@ def command(session: str, is_run: bool, is_json: bool) -> None:
     if is_run:
         run(words, found.cwd)
     else:
-        echo(query.in_shell(words, found.cwd))
+        echo(in_shell(words, found.cwd))
 
 
 def as_answer(session: Session, words: list[str]) -> ResumeCommand:
