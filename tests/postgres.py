@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,21 @@ class Server:
         name = f"t{next(_numbers)}"
         self.execute(f"create schema {name}")
         return f"{self.root_url}&options=-csearch_path%3D{name}"
+
+    @contextmanager
+    def locked_role(self, name: str, password: str) -> Iterator[str]:
+        """The address of the server for a role that needs a password. Other roles need none."""
+        rules = self.folder / "pg_hba.conf"
+        before = rules.read_text()
+        self.execute(f"create role {name} login password '{password}'")
+        try:
+            rules.write_text(f"local all {name} scram-sha-256\n{before}")
+            self.execute("select pg_reload_conf()")
+            yield self.root_url.replace("postgresql://postgres:", f"postgresql://{name}:{password}")
+        finally:
+            rules.write_text(before)
+            self.execute("select pg_reload_conf()")
+            self.execute(f"drop role {name}")
 
     def control(self, *words: str) -> None:
         """pg_ctl, as `restart` or `stop`."""

@@ -189,6 +189,22 @@ def test_a_missing_database_and_a_missing_role_are_told_with_what_to_do(
     assert error["hint"].startswith("correct the user and the password")
 
 
+@pytest.mark.parametrize("given", ["wr0ng", ""], ids=["a wrong one", "none"])
+def test_a_wrong_password_is_told_with_what_to_do(
+    run: Run, server: Server, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    with server.locked_role("careful", "s3cret") as address:
+        monkeypatch.setenv("RUNLORE_STORE", address)
+        assert fails(run, "ls")["code"] == "no_store", "the right one is taken"
+        monkeypatch.setenv("RUNLORE_STORE", address.replace("s3cret", given))
+        for words in (*READS, ("sync",)):
+            error = fails(run, *words)
+            assert error["code"] == "store"
+            assert "password" in error["message"]
+            assert "wr0ng" not in error["message"]
+            assert error["hint"].startswith("correct the user and the password")
+
+
 @pytest.mark.parametrize("kind", ["postgres", "sqlite"])
 def test_an_empty_database_is_no_store_yet(
     run: Run, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
