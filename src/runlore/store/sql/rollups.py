@@ -63,14 +63,14 @@ _UNMARKED = (
 _KEYS = {
     "agent": "s.flavor",
     "author": "s.author",
-    "branch": "s.git_branch",
+    "branch": "u.git_branch",
     "hour": f"g.slot / {3600 // SLOT}",
     "machine": "s.machine",
     "model": "g.model",
     "price_match": "g.price_match",
     "price_name": "g.price_name",
     "price_notes": "g.price_notes",
-    "project": "coalesce(s.repo, s.cwd)",
+    "project": "coalesce(u.repo, u.cwd)",
     "session": "u.uid",
     "subagent": (
         f"case when s.relation = 'subagent' then s.uid when g.flags & {SIDECHAIN} != 0 then"
@@ -79,6 +79,8 @@ _KEYS = {
     "task": "coalesce(s.task_ref, u.task_ref)",
     "waste": f"case when g.session not in {_UNMARKED} then g.flags & {MARKS} end",
 }
+"""The keys of calls. Where a session was run is that of the session that started a subagent, `u`:
+what a subagent costs belongs to it, whatever folder or branch the subagent worked in."""
 
 _IF_ANY = "having count(*) > 0"
 
@@ -112,6 +114,16 @@ _BELOW = (
     " below join sessions s on s.parent_uid = below.uid and s.relation = 'subagent') select number"
     " from sessions where uid in (select uid from below))"
 )
+
+
+_CHOSEN = (
+    "(with recursive chosen (number, uid) as (select number, uid from sessions {0} and"
+    " (coalesce(relation, '') != 'subagent' or not exists (select 1 from sessions p where p.uid ="
+    " sessions.parent_uid)) union select s.number, s.uid from chosen join sessions s on"
+    " s.parent_uid = chosen.uid and s.relation = 'subagent') select number from chosen)"
+)
+"""The sessions that a filter chooses, with their subagents, as a list counts them. A subagent whose
+parent is not stored is a session like any other."""
 
 
 class Rollups:
@@ -234,7 +246,7 @@ class Rollups:
         sessions = Filter(parents_only=False, **{name: getattr(chosen, name) for name in names})
         where, more = session_filter(self.db, sessions)
         if where:
-            parts.append(f"g.session in (select number from sessions {where})")
+            parts.append(f"g.session in {_CHOSEN.format(where)}")
             bindings += more
         return f"where {' and '.join(parts)}" if parts else "", bindings
 
