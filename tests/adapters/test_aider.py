@@ -1,6 +1,7 @@
 """What aider's adapter promises beyond what its fixtures show: how a history in Markdown is taken
 apart, and read on."""
 
+import io
 import json
 import os
 import time
@@ -16,7 +17,14 @@ from hypothesis import strategies as st
 
 from runlore import config, query
 from runlore.adapters import Record, get
-from runlore.adapters.aider.history import Marks, edits, split_history, split_thought
+from runlore.adapters.aider.history import (
+    Marks,
+    edits,
+    part_start,
+    split_history,
+    split_thought,
+)
+from runlore.adapters.shared.jsonl import open_start
 from runlore.store import Store, open_store
 from runlore.sync import pipeline
 from runlore.testing import iter_fixtures
@@ -169,6 +177,26 @@ def test_what_is_read_on_is_understood_as_the_beginning_of_its_session(tmp_path:
     for n, record in enumerate(records, 1):
         since = ADAPTER.position(source, record.end, n)
         assert list(ADAPTER.read(source, since)) == records[n:]
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=12))
+def test_the_start_of_a_part_is_found_from_its_end(lines: list[str]) -> None:
+    file = io.BytesIO("\n".join([START.strip(), "", *lines]).encode())
+    found = split_history(file.getvalue(), Marks(), is_end=True, is_stale=True)
+    for begin, end, _ in found:
+        assert part_start(file, end) == begin
+
+
+def test_a_position_does_not_depend_on_what_was_read_before(tmp_path: Path) -> None:
+    """Another process may ask for it."""
+    write(tmp_path, START + user("one") + reply("1") + tool("Applied edit to a.py"), age_s=3600)
+    (source,) = ADAPTER.discover(tmp_path)
+    records = list(ADAPTER.read(source, None))
+    for n, record in enumerate(records, 1):
+        position = ADAPTER.position(source, record.end, n)
+        assert position == type(ADAPTER)().position(source, record.end, n)
+        assert open_start(position) == record.offset
+        assert ADAPTER.follows(source, position)
 
 
 @pytest.mark.parametrize(

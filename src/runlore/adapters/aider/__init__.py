@@ -67,9 +67,6 @@ class AiderAdapter(JsonlAdapter):
     reader = "runlore.adapters.aider.reader"
     roots = ("$AIDER_CHAT_HISTORY_FILE", f"~/{HISTORY}")
     lacks = ("times of replies", "exact tokens", "what commands printed")
-    _open = ("", 0, 0)
-    """The last part that was read: its path, its end and its start. It may go on if it ends where
-    its file does."""
 
     def discover(self, root: Path) -> Iterator[Source]:
         """The root itself, or the files in the folders below it."""
@@ -97,13 +94,14 @@ class AiderAdapter(JsonlAdapter):
         return then is not None and now is not None and then[2] == now[2]
 
     def position(self, source: Source, offset: int, records: int) -> Position:
-        """Return a position, which is open after a last part that may go on."""
+        """Return a position, which is open: the part before it may go on, if it is the last."""
+        from .history import part_start
+
         position = super().position(source, offset, records)
-        if self._open[:2] != (source.path, offset):
-            return position
         try:
             with open(source.path, "rb") as file:
-                tail = position.tail[:HASH_BYTES] + open_end(file, self._open[2])
+                start = part_start(file, offset)
+                tail = position.tail[:HASH_BYTES] + open_end(file, start)
         except OSError as error:
             raise ReadError(source.path, reason_of(error)) from error
         return msgspec.structs.replace(position, tail=tail)
@@ -127,7 +125,6 @@ class AiderAdapter(JsonlAdapter):
                     data, done = file.read(room), 0
                     is_end = len(data) < room
                     for begin, done, content in split_history(data, marks, is_end, is_quiet):
-                        self._open = source.path, start + done, start + begin
                         if content["said"] == "user" and (found := times.get(content["text"])):
                             content["typed"] = found
                         yield Record(to_json(content), start + begin, None, None, start + done)

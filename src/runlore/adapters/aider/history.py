@@ -12,7 +12,10 @@ import msgspec
 
 STARTED = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*\Z")
 _TYPED = re.compile(r"# (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)\Z")
-_STARTS = re.compile(rb"^# aider chat started at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*?$", re.MULTILINE)
+_STARTS = re.compile(
+    rb"\n[ \t\r]*\n(?=# aider chat started at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*?$)", re.MULTILINE
+)
+"""A blank line, behind which a session begins."""
 STATEMENT = (
     "Tokens: ", "Applied edit to ", "Creating empty file ", "Did not apply edit to ",
     "Skipping edits to ", "Running ", "Retrying in ",
@@ -79,16 +82,26 @@ def marks_at(file: IO[bytes], end: int) -> Marks:
     return marks
 
 
+def part_start(file: IO[bytes], end: int) -> int:
+    """Return where the part begins that ends at this offset."""
+    session = _session_start(file, end)
+    file.seek(session)
+    # What a line is may depend on the next one.
+    data = file.read(end - session + MAX_LINE_BYTES)
+    parts = split_history(data, Marks(), is_end=True, is_stale=True)
+    return session + max((begin for begin, _, _ in parts if session + begin < end), default=0)
+
+
 def _session_start(file: IO[bytes], end: int) -> int:
     """Return where the last session before this offset begins."""
     while end > 0:
         begin = max(0, end - CHUNK_BYTES)
-        file.seek(max(0, begin - 1))
-        chunk = file.read(end - file.tell())
-        # A line begins behind the end of another one, so the chunk has one byte more.
-        starts = [found.start() for found in _STARTS.finditer(chunk) if found.start() or not begin]
+        file.seek(begin)
+        # A file begins like the text behind a blank line.
+        before = b"" if begin else b"\n\n"
+        starts = [found.end() for found in _STARTS.finditer(before + file.read(end - begin))]
         if starts:
-            return max(0, begin - 1) + starts[-1]
+            return begin + starts[-1] - len(before)
         # The line may lie across the border.
         end = begin + MAX_START_BYTES if begin and end > begin + MAX_START_BYTES else begin
     return 0
