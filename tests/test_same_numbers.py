@@ -112,6 +112,18 @@ def test_usage_has_the_numbers_of_ls(listed: dict[str, dict[str, Any]]) -> None:
         assert both["usd"] == pytest.approx(wanted["usd_with_subagents"] or 0), uid
 
 
+def test_usage_of_a_repository_adds_up_to_the_numbers_of_ls(store: Store) -> None:
+    repos = {line["repo"] for line in data("ls", "--all")} - {None}
+    assert len(repos) > 1
+    for repo in repos:
+        lines = data("ls", "--all", "--repo", repo)
+        total = data("usage", "--repo", repo)["total"]
+        assert data("usage", "--project", repo)["total"] == total
+        assert total["total_tokens"] == sum(line["tokens_with_subagents"] for line in lines), repo
+        usd = sum(line["usd_with_subagents"] or 0 for line in lines)
+        assert total["usd"] == pytest.approx(usd), repo
+
+
 def words_of(wanted: dict[str, Any]) -> tuple[str, str]:
     """Return tokens and cost in words."""
     below = wanted["subagents"]

@@ -103,7 +103,12 @@ class PriceRefresh(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--agent", type=AgentName(), help="Of this agent.")
 @click.option("--model", type=ModelName(), metavar="GLOB", help=f"With this model{PART}.")
 @click.option(
-    "--project", type=RepoName(), metavar="GLOB", help="In this repository, or folder; `.` is here."
+    "--repo",
+    "--project",
+    "project",
+    type=RepoName(),
+    metavar="GLOB",
+    help="In this repository, or folder; `.` is here.",
 )
 @click.option("--branch", metavar="GLOB", help=f"On this git branch{PART}.")
 @click.option("--machine", metavar="NAME", help="From this machine.")
