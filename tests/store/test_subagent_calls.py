@@ -37,8 +37,12 @@ def test_calls_of_a_subagent_count_where_the_session_that_started_it_was_run(sto
         ("docs", 0, 0),
         ("web", 111_000, 11_000),  # Nothing is known of what started the last one.
     ):
-        chosen: dict[str, Any]
-        for chosen in ({"repo": f"acme/{name}"}, {"cwd": f"/work/{name}"}, {"branch": name}):
+        filters: list[dict[str, Any]] = [
+            {"repo": f"acme/{name}"},
+            {"cwd": f"/work/{name}"},
+            {"branch": name},
+        ]
+        for chosen in filters:
             assert tokens(**chosen) == wanted, chosen
             lines = store.sessions.select(Filter(**chosen))
             assert sum(line.tokens_with_subagents for line in lines) == listed, chosen

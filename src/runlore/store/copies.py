@@ -4,12 +4,13 @@ arrive.
 An event that the agent marks as a copy is one. Otherwise the original is in the session from which
 the other was forked, or else in the older one (`known.Age`), or else in the one with the smaller
 uid. None of this depends on when a file was read. A session whose event turns out to be a copy is
-derived again, and then refers to the original. Knows no database.
+derived again, and then refers to the original. A copy of a copy may have a name in common with that
+one alone, so what copies refer to is compared as well. Knows no database.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -101,28 +102,31 @@ class Copies:
         """Return where a row happened, if that is elsewhere."""
         delta, is_copy = self._delta, n in self._declared
         here = Claim(delta.session_uid, is_copy, self._age)
-        claims: list[Claim] = []
-        elsewhere: list[str] = []
+        claims: set[Claim] = set()
+        elsewhere: dict[str, list[tuple[int, int]]] = {}
         mine: list[tuple[int, int]] = []
         stored = sorted((at for at in places if at.rest is not None), key=lambda at: at[:2])
         for at in stored:
-            origin, original = copied(at.rest or b"")
-            if origin is None:
-                claims.append(self._claim(at, is_copy=original is not None))
-            elif origin.startswith(here.uid + "#"):
+            cited = copied(at.rest or b"")[0]
+            if cited is None:
+                claims.update(self._claims(at))
+            elif cited.startswith(here.uid + "#"):
                 # This session is being derived again, and there is a reference to what it is about
                 # to store.
                 mine.append(at[:2])
             else:
-                elsewhere.append(origin)
+                # What it is a copy of may have no name in common with the row.
+                elsewhere.setdefault(cited, []).append(at[:2])
+                claims.update(self._claims(self._known.cited_place(cited)))
         first = min([*claims, here], key=lambda claim: claim.rank)
         if first is not here:
             # Another event of the same session is no copy of the first: a record may name one, and
             # tell of an original that is the other.
-            self._mark_stale([*mine, *(claim.at for claim in claims if claim.uid != first.uid)])
+            others = (claim.at for claim in claims if claim.uid != first.uid)
+            self._mark_stale([*mine, *others, *self._citing_others(elsewhere, first.uid)])
             return f"{first.uid}#{first.at[1]}"
         if claims:
-            self._mark_stale(at[:2] for at in places)
+            self._mark_stale([*(at[:2] for at in places), *(claim.at for claim in claims)])
         elif elsewhere:
             self._mark_stale(mine)
             return min(elsewhere, key=self._rank_of_origin)
@@ -132,10 +136,25 @@ class Copies:
         session = self._known.sessions.get(origin.rpartition("#")[0])
         return (LATEST, LATEST, 0) if session is None else self._age_of(session), origin
 
-    def _claim(self, at: Place, *, is_copy: bool) -> Claim:
-        session = self._known.by_number[at.session]
-        can_yield = self._known.can_be_derived_again(session)
-        return Claim(session.uid, is_copy, self._age_of(session), can_yield, at[:2])
+    def _claims(self, at: Place | None) -> Iterator[Claim]:
+        """Yield the claim of the event at a place, unless it is a copy itself."""
+        if at is None or at.rest is None:
+            return
+        origin, original = copied(at.rest)
+        if origin is None:
+            self._known.cited[at[:2]] = at
+            session = self._known.by_number[at.session]
+            can_yield = self._known.can_be_derived_again(session)
+            age = self._age_of(session)
+            yield Claim(session.uid, original is not None, age, can_yield, at[:2])
+
+    def _citing_others(
+        self, elsewhere: dict[str, list[tuple[int, int]]], uid: str
+    ) -> Iterator[tuple[int, int]]:
+        """Yield the copies that do not refer to this session, but to another known one."""
+        for cited, copies in elsewhere.items():
+            if not cited.startswith(uid + "#") and self._known.cited_place(cited) is not None:
+                yield from copies
 
     def _age_of(self, session: KnownSession) -> Age:
         # A delta is small enough that no session grows while its copies are looked for.

@@ -235,6 +235,8 @@ class Known:
         """Numbers for sessions that are not there, by uid."""
         self.natives: dict[int, tuple[Place, ...]] = {}
         """Events by the hash of their native id."""
+        self.cited: dict[tuple[int, int], Place] = {}
+        """Events that copies among those refer to, by session and number."""
         self.aliases: dict[tuple[int, int], tuple[int, int]] = {}
         """(session, seq) of the event that is meant by (source, hash of a record without one)."""
         self.calls: dict[int, KnownCall | None] = {}
@@ -250,6 +252,12 @@ class Known:
     def place_in(self, session: int, h: int) -> int | None:
         """The number of the event with a native id in a session."""
         return next((at.seq for at in self.natives.get(h, ()) if at.session == session), None)
+
+    def cited_place(self, origin: str) -> Place | None:
+        """The event that a copy refers to, if it is known."""
+        uid, _, seq = origin.rpartition("#")
+        session = self.sessions.get(uid)
+        return self.cited.get((session.number, int(seq))) if session is not None else None
 
     def seq_of(self, session: KnownSession, h: int) -> int | None:
         """The same, also for a record that gave no event: the one that it follows."""

@@ -391,7 +391,7 @@ class ClaudeFold(Fold[State]):
         )  # fmt: skip
         self.state.events += 1
         entrypoint = self.current.entrypoint
-        if fork is None and entrypoint is not None and entrypoint.startswith(DESKTOP):
+        if entrypoint is not None and entrypoint.startswith(DESKTOP):
             self.name_twin(native_id, kind, call_id, body)
         return native_id
 

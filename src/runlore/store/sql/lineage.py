@@ -31,22 +31,22 @@ class Lineage:
         Sessions that were written to since `quiet_since` are left as they are: which of two is the
         older one may follow from where they end. Return the number of sources.
         """
-        numbers = self._forks_among(uids) if uids else []
+        numbers = self._family(uids) if uids else []
         if not numbers:
             return 0
         known = Known()
         self._lookup.read_sessions(known, numbers)
         forks = list(known.by_number.values())
-        origins = {uid for fork in forks for uid in _origins(fork)} - known.sessions.keys()
-        if origins:
-            test, names = self._db.among("uid", origins)
+        others = {uid for fork in forks for uid in _forebears(fork)} - known.sessions.keys()
+        if others:
+            test, names = self._db.among("uid", others)
             rows = self._db.all(f"select number from sessions where {test}", (names,))
             self._lookup.read_sessions(known, [number for (number,) in rows])
         stale = {
             stream.source
             for fork in forks
             for origin in _younger_origins(fork, known, quiet_since)
-            if self._has_silent_copies(fork, origin)
+            if self._has_misplaced(fork, origin)
             for session in (fork, origin)
             for stream in session.streams.values()
             if stream.hash
@@ -56,20 +56,49 @@ class Lineage:
             self._db.executemany(sql, [(STALE_COPIES, source) for source in sorted(stale)])
         return len(stale)
 
-    def _forks_among(self, uids: Collection[str]) -> list[int]:
-        """Return the numbers of these sessions and their children, as far as they have copies."""
-        (of_own, own), (of_parent, parents) = (
-            self._db.among(column, uids) for column in ("uid", "parent_uid")
-        )
-        sql = f"select number from sessions where {_HAS_COPIES} and ({of_own} or {of_parent})"
-        return [number for (number,) in self._db.all(sql, (own, parents))]
+    def _family(self, uids: Collection[str]) -> list[int]:
+        """Return the numbers of all sessions with copies that these come from, that come from
+        these, or that come from the same ones.
 
-    def _has_silent_copies(self, fork: KnownSession, origin: KnownSession) -> bool:
-        """Return True if the agent does not mark some of these events as copies."""
+        The age of a session depends on those that it comes from, and the agent may say that a
+        session comes from another one than the one that has its events.
+        """
+        numbers: set[int] = set()
+        names, new = set(uids), set(uids)
+        while new:
+            (of_own, own), (of_parent, parents) = (
+                self._db.among(column, new) for column in ("uid", "parent_uid")
+            )
+            sql = f"select number, uid, parent_uid from sessions where {_HAS_COPIES} and"
+            rows = self._db.all(f"{sql} ({of_own} or {of_parent})", (own, parents))
+            numbers |= {number for number, _, _ in rows}
+            new = {uid for _, *both in rows for uid in both if uid is not None} - names
+            names |= new
+        return sorted(numbers)
+
+    def _has_misplaced(self, fork: KnownSession, origin: KnownSession) -> bool:
+        """Return True if some events of the younger session `origin` belong to the older `fork`:
+        those that the agent does not mark as copies there, or marks in both."""
         sql = 'select rest from events where session = ? and "offset" is null'
         rows = (copied(rest) for (rest,) in self._db.all(sql, (fork.number,)))
         name = f"{origin.uid}#"
-        return any(original is None for at, original in rows if at and at.startswith(name))
+        is_marked = {
+            int(at.removeprefix(name)): original is not None
+            for at, original in rows
+            if at and at.startswith(name)
+        }
+        if not all(is_marked.values()):
+            return True
+        sql = "select rest from events where session = ? and seq in (select value from carray(?))"
+        originals = self._db.all(sql, (origin.number, self._db.ids(is_marked)))
+        return any(copied(rest)[1] is not None for (rest,) in originals)
+
+
+def _forebears(session: KnownSession) -> Iterator[str]:
+    """Yield the sessions that a session has copies of, and the one that it comes from."""
+    yield from _origins(session)
+    if session.declared_parent is not None:
+        yield session.declared_parent
 
 
 def _origins(session: KnownSession) -> Iterator[str]:

@@ -31,7 +31,7 @@ from ..known import (
     source_key,
     uids_of,
 )
-from ..rows import CUT, GONE
+from ..rows import CUT, GONE, copied
 from ..values import Batch, Delta
 from .database import Database, Question, Test
 from .ledger import CALL
@@ -116,6 +116,7 @@ class Lookup:
         numbers = {*added, *_related_sessions(known, sources)}
         if numbers:
             self._ask(*self._streams(known, numbers))
+        self._read_cited(known)
         if added or sources:
             self._ask(*self._details(known, batches, added, sources))
         self._reserve(known, batches)
@@ -136,6 +137,27 @@ class Lookup:
         """Add to `known` these sessions, and what their sources say of them."""
         if numbers:
             self._ask(*self._streams(known, {*numbers}))
+
+    def _read_cited(self, known: Known) -> None:
+        """Read the events that copies refer to, and their sessions. They need not have a name in
+        common with what is put: a copy of a copy is marked with that one's id alone."""
+        known.cited |= {at[:2]: at for places in known.natives.values() for at in places}
+        origins = {copied(at.rest)[0] for at in known.cited.values() if at.rest is not None}
+        cited = {origin for origin in origins if origin and not known.cited_place(origin)}
+        uids = {uid for origin in cited if (uid := origin.rpartition("#")[0])}
+        if not uids:
+            return
+        test, names = self._db.among("s.uid", uids)
+        sql = (
+            "select s.uid, e.session, e.seq, e.flags, e.rest from sessions s join events e on"
+            f" e.session = s.number where {test} and e.seq in (select value from carray(?))"
+        )
+        seqs = self._db.ids({int(origin.rpartition("#")[2]) for origin in cited})
+        for uid, *at in self._db.all(sql, (names, seqs)):
+            if f"{uid}#{at[1]}" in cited:
+                known.cited[at[0], at[1]] = Place(*at)
+        more = {number for number, _ in known.cited} - known.by_number.keys()
+        self.read_sessions(known, sorted(more))
 
     def _ask(self, *inquiries: Inquiry) -> None:
         answers = self._db.answer([question for question, _ in inquiries])
