@@ -567,10 +567,14 @@ def test_glued_values_share_the_room_of_their_record() -> None:
     assert [skip.reason for skip in found.skips] == ["2000 more events of this record are left out"]
 
 
-def test_what_the_program_put_before_a_prompt_is_passed_over_however_much_it_is() -> None:
+def test_what_the_program_put_before_a_prompt_is_set_apart_however_much_it_is() -> None:
     around = "<system-reminder>be brief</system-reminder>\n"
-    (event,) = read(user(1, around * 5000 + "the prompt")).events
-    assert (event.kind, event.summary) == ("user_msg", "the prompt")
+    found = read(user(1, around * 5000 + "the prompt"))
+    assert [(event.kind, event.summary) for event in found.events] == [
+        ("user_msg", "the prompt"),
+        ("lifecycle", "be brief"),
+    ]
+    assert found.bodies == ["the prompt", (around * 5000).strip()]
     found = read(user(1, around * 5000))
     assert [(event.kind, event.native) for event in found.events] == [
         ("lifecycle", "system-reminder")

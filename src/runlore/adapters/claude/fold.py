@@ -402,8 +402,9 @@ class ClaudeFold(Fold[State]):
         name = call_id or (line.message.id if line.message else None)
         if name is None and self.ts is None:
             return
-        # The text of a result may be in a file of its own, which is not copied.
-        text = "" if call_id else body
+        # The text of a result may be in a file of its own, which is not copied. Several texts of
+        # the program may belong to one call.
+        text = "" if call_id and kind != "lifecycle" else body
         words = (line.type, kind, name or str(self.ts), text)
         data = "\0".join(word or "" for word in words).encode("utf-8", "replace")
         self.out.twins[native_id] = f"twin:{blake2b(data, digest_size=16).hexdigest()}"

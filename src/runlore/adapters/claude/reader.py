@@ -9,7 +9,7 @@ from ...text.clean import own_tool
 from .. import Normalized, Record, Source
 from ..shared.fold import Fields, keep
 from ..shared.jsonl import parse
-from ..shared.tools import one_line, text_of
+from ..shared.tools import one_line, split_reminders, text_of
 from . import words
 from .attempts import split_attempts
 from .fold import CALLS, LINKS, ClaudeFold
@@ -117,15 +117,22 @@ class Reader(ClaudeFold):
             self.say(f"!{words.inside(tag, text)}", tag)
         elif tag == "task-notification":
             self.notification(text)
-        elif tag in words.WRAPPERS and (rest := words.after_wrappers(text)) is not text:
-            self.prompt(self.current, rest)
-        elif tag in words.WRAPPERS or tag in words.ECHOES:
+        elif tag in words.WRAPPERS:
+            self.wrapped(tag, text)
+        elif tag in words.ECHOES:
             self.context(text, tag, one_line(words.without_tag(text)))
             if tag == "teammate-message" and FROM_LEAD.match(text):
                 self.title_by_lead(words.without_tag(text))
         else:
             return False
         return True
+
+    def wrapped(self, tag: str, text: str) -> None:
+        """Add a prompt, if there is one, and what the program put before it."""
+        before, prompt = words.split_wrappers(text)
+        if prompt:
+            self.prompt(self.current, prompt)
+        self.context(before, tag, one_line(words.without_tag(before)))
 
     def title_by_lead(self, text: str) -> None:
         """Take the first words of a lead to a member of its team as what the member is for."""
@@ -228,7 +235,7 @@ class Reader(ClaudeFold):
     def tool_result(self, line: Line, block: Block) -> None:
         call_id = block.tool_use_id
         call = self.state.calls.pop(call_id, words.NO_CALL) if call_id else words.NO_CALL
-        text = self.result_text(block)
+        text, reminders = split_reminders(self.result_text(block))
         kind = native = "tool_result"
         is_error = block.is_error is True
         fields: Fields = {}
@@ -256,6 +263,7 @@ class Reader(ClaudeFold):
             kind, text, native, summary, "user", call.tool or None, call_id,
             call.action if call.tool else None, **fields,
         )  # fmt: skip
+        self.remind(reminders, call_id)
 
     def result_text(self, block: Block) -> str:
         """Return the text of a result, from a file of its own when it was too long for the line."""

@@ -142,17 +142,17 @@ def without_tag(text: str) -> str:
     return inner if inner.strip() else text
 
 
-def after_wrappers(text: str) -> str:
-    """Return the text after all that the program put before a prompt, or the last of that when
-    nothing follows."""
+def split_wrappers(text: str) -> tuple[str, str]:
+    """Return what the program put before a prompt, and the prompt; all is the program's when no
+    prompt follows."""
     start = 0
     while (tag := TAG.match(text, start)) and tag[1] in WRAPPERS:
         end = text.find(f"</{tag[1]}>", tag.end())
         rest = _SPACE.match(text, end + len(tag[1]) + 3) if end >= 0 else None
         if rest is None or rest.end() == len(text):
-            break
+            return text, ""
         start = rest.end()
-    return text[start:].strip() if start else text
+    return text[:start].strip(), text[start:].strip()
 
 
 def overflows(text: str, *, is_json: bool = False) -> Iterator[str]:

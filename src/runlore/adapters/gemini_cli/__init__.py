@@ -79,7 +79,7 @@ class GeminiCliAdapter(DocumentAdapter):
     name = "gemini_cli"
     label = "Gemini CLI"
     aliases: tuple[str, ...] = ("gemini",)
-    version = 4
+    version = 5
     reader = "runlore.adapters.gemini_cli.reader"
     blob_mark = b'"data"'
     roots: tuple[str, ...] = ("$GEMINI_CLI_HOME/.gemini/tmp", "~/.gemini/tmp")

@@ -16,7 +16,7 @@ from ..shared.fold import keep, load
 from ..shared.jsonl import to_json
 from ..shared.pick import clean, identifier, pick, time_of
 from ..shared.stream import CALLS, Call, SessionFold, State
-from ..shared.tools import key_values, text_of
+from ..shared.tools import key_values, reminder_line, text_of
 from . import LOGS, words
 from .names import name_session
 from .prompts import Prompts
@@ -28,15 +28,9 @@ MAX_COMPACTED = 1000  # Messages that a compaction says it kept.
 
 # The numbers of a message's parts, so that each has its name whatever else was there when it was
 # first read.
-TOKENS, EXPANDED, FIRST_VERSION, THOUGHTS, PICTURES, PARTS, TOOLS = (
-    1,
-    2,
-    10,
-    100_000,
-    200_000,
-    300_000,
-    1_000_000,
-)
+TOKENS, EXPANDED, FIRST_VERSION = 1, 2, 10
+THOUGHTS, PICTURES, PARTS, TOOLS = 100_000, 200_000, 300_000, 1_000_000
+REMINDERS = 1 << 33  # Added to the number of a call: behind all calls and results.
 VERSIONS = 16  # Of a message. An agent that writes more of them is not known.
 
 TURNS = {
@@ -548,6 +542,12 @@ class Reader(SessionFold[Chat]):
             action=call.action, is_error=came.is_error, exit_code=came.exit_code, tests=came.tests,
             **more,
         )  # fmt: skip
+        if came.reminders:
+            text = "\n\n".join(came.reminders)
+            self.say(
+                "lifecycle", text, "system-reminder", "user", number_of(call_id) + REMINDERS,
+                summary=reminder_line(text), call_id=call_id, view="context",
+            )  # fmt: skip
 
     # Tokens.
 

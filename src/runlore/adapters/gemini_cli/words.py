@@ -11,7 +11,7 @@ from ...model import Usage
 from ..shared import calls
 from ..shared.calls import Described, Result, action_of, outcome
 from ..shared.pick import number, pick
-from ..shared.tools import blob_reference, one_line, test_counts, text_of
+from ..shared.tools import blob_reference, one_line, split_reminders, test_counts, text_of
 
 ACTIONS = {
     **dict.fromkeys(("run_shell_command", "run_command", "shell", "monitor", "task_stop"), "shell"),
@@ -139,6 +139,7 @@ def result(parts: Any, display: Any, status: Any, action: str, is_test: bool) ->
     text = "\n".join(text for text in texts if text)
     if isinstance(display, str) and (not text or (MASKED in text and MASKED not in display)):
         text = display
+    text, reminders = split_reminders(text)
     exit_code = exit_of(text) if action == "shell" else None
     is_error = (
         status == "error"
@@ -146,7 +147,8 @@ def result(parts: Any, display: Any, status: Any, action: str, is_test: bool) ->
         or any(response is not None and "error" in response for response in responses)
     )
     tests = test_counts(text) if is_test else None
-    return Result(text, is_error, exit_code, tests, outcome(_shown(text), exit_code, tests))
+    summary = outcome(_shown(text), exit_code, tests)
+    return Result(text, is_error, exit_code, tests, summary, reminders)
 
 
 def _response(response: dict[str, Any]) -> str:

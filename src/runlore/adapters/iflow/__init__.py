@@ -20,7 +20,7 @@ class IflowAdapter(JsonlAdapter):
     name = "iflow"
     label = "iFlow CLI"
     aliases = ("iflow-code",)
-    version = 2
+    version = 3
     reader = "runlore.adapters.iflow.reader"
     roots = ("~/.iflow/projects",)
     lacks = ("tokens",)

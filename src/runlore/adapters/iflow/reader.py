@@ -132,6 +132,7 @@ class Reader(EntryFold[Chat]):
             call.tool, call_id, call.action,
             is_error=came.is_error, exit_code=came.exit_code, tests=came.tests,
         )  # fmt: skip
+        self.remind(came.reminders, call_id)
 
 
 def guess(message: dict[str, Any]) -> str:

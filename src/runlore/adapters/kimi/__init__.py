@@ -63,7 +63,7 @@ class KimiAdapter(JsonlAdapter):
     name = "kimi"
     label = "Kimi"
     aliases = ("kimi-cli", "kimi-code")
-    version = 6
+    version = 7
     reader = "runlore.adapters.kimi.reader"
     roots = (*CLI, *CODE)
     lacks = ("model (Kimi CLI)", "git branch")

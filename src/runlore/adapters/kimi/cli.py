@@ -259,7 +259,7 @@ class CliReader(LogFold):
     def add_prompt(self, content: Any, native: str) -> None:
         """Add a message with the role of the user, which the program may have written."""
         text, _ = words.split_content(content)
-        if words.is_given(text):
+        if words.is_given(text) and not words.split_given(text)[0]:
             body = words.shown(content)
             self.emit("lifecycle", body, f"{native}/given", None, "user", view="context")
         else:

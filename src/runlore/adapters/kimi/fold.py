@@ -118,12 +118,15 @@ class LogFold(EntryFold[Log]):
     def prompt(self, content: Any, native: str) -> None:
         """Add a prompt by a person, or in a subagent's log its task."""
         text, others = words.split_content(content)
+        given, text = words.split_given(text)
         if text.strip():
             follows = self.parent
             name = self.emit("user_msg", text, native, None, "user")
             self.state.turns = [*self.state.turns[1 - TURNS :], (name, follows)]
             if not self.state.is_titled and not self.is_below:
                 self.set_title(text, 1)
+        if given:
+            self.emit("lifecycle", given, f"{native}/given", None, "user", view="context")
         for other in others:
             self.emit("lifecycle", other, f"{native}/attached", None, "user", view="context")
         if not self.count:

@@ -29,6 +29,7 @@ _EXIT = re.compile(r"\bexit code:? (\d{1,9})\b")
 BELOW = re.compile(r"agent_id: ([\w-]{1,100})\s")
 _SYSTEM = re.compile(r"<system>(.*?)</system>\s*", re.DOTALL)
 _GIVEN = re.compile(r"\s*<(?:system|system-reminder|git-context|notification)\b")
+_GIT_CONTEXT = re.compile(r"\s*<git-context>.*?</git-context>\s*", re.DOTALL)
 _BASE64 = re.compile(rb"(;base64,)([A-Za-z0-9+/\\]{256,}={0,2})")
 
 
@@ -100,6 +101,14 @@ def media(part: Any) -> str:
 def is_given(text: str) -> bool:
     """Return True if the program wrote this text with the role of the user."""
     return _GIVEN.match(text) is not None
+
+
+def split_given(text: str) -> tuple[str, str]:
+    """Return what the program put before a subagent's task, and the task."""
+    match = _GIT_CONTEXT.match(text)
+    if match is None or match.end() == len(text):
+        return "", text
+    return match[0].strip(), text[match.end() :]
 
 
 def answered(text: str) -> tuple[str, bool]:

@@ -249,6 +249,7 @@ class ChatFold(SessionFold[Chat]):
             is_error=came.is_error,
             exit_code=came.exit_code, tests=came.tests, duration_ms=self.duration(call.tool),
         )  # fmt: skip
+        self.remind(came.reminders, call_id)
 
     def duration(self, tool: str) -> int | None:
         """Return the duration of a call from the telemetry before it; None when there were several

@@ -150,6 +150,8 @@ class Result(msgspec.Struct, gc=False):
     exit_code: int | None
     tests: Tests | None
     summary: str
+    reminders: list[str] = []
+    """What the agent's program added to it."""
 
 
 def build_result(text: str, is_error: bool, exit_code: int | None, is_test: bool) -> Result:

@@ -17,7 +17,7 @@ from msgspec.structs import force_setattr
 
 from ...model import SessionEvent, Tests, Usage
 from .jsonl import MALFORMED, parse
-from .tools import cap, one_line, title_line
+from .tools import cap, one_line, reminder_line, title_line
 from .values import Normalized, Record, Skip, Source
 
 # Events of one record. A real record has some hundreds; a line of a million blocks would take
@@ -294,6 +294,14 @@ class Fold(Generic[R]):
         out.bodies.append(body)
         out.parents.append(parent)
         out.originals.append(original)
+
+    def remind(self, reminders: Iterable[str], call_id: str | None) -> None:
+        """Add what the agent's program put behind the result of a call."""
+        for text in reminders:
+            self.emit(
+                "lifecycle", text, "system-reminder", reminder_line(text), "user", None, call_id,
+                view="context",
+            )  # fmt: skip
 
     def strange(self, text: str, reason: str, native: str = "malformed") -> None:
         """Keep a record that cannot be understood as an event, and count it."""

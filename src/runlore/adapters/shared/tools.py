@@ -78,6 +78,43 @@ def title_line(text: str | None, rank: int) -> str:
     return " ".join(one_line(wanted).split()) if wanted else ""
 
 
+def split_reminders(text: str) -> tuple[str, list[str]]:
+    """Return what a tool itself returned, and the reminders that the agent's program put before and
+    behind it.
+
+    A text of nothing but reminders is the tool's answer. Only the text decides, and not the call:
+    if the call is damaged, its result stays as it is.
+    """
+    if _REMINDER not in text:
+        return text, []
+    before, behind = list[str](), list[str]()
+    start, stop = 0, len(text.rstrip())
+    while text.startswith(_REMINDER, start) and (end := text.find(_REMINDER_END, start)) >= 0:
+        end += len(_REMINDER_END)
+        before.append(text[start:end])
+        start = end
+        while text[start : start + 1] in ("\n", "\r"):
+            start += 1
+    while text.endswith(_REMINDER_END, start, stop):
+        at = text.rfind(f"\n{_REMINDER}", start, stop)
+        if at < 0:
+            break
+        behind.append(text[at + 1 : stop])
+        stop = at
+        while text[stop - 1 : stop] in ("\n", "\r"):
+            stop -= 1
+    own = text[start:stop]
+    return (own, [*before, *reversed(behind)]) if own.strip() else (text, [])
+
+
+def reminder_line(text: str) -> str:
+    """Return one line of a reminder, without its tags."""
+    return one_line(text.replace(_REMINDER, "").replace(_REMINDER_END, ""))
+
+
+_REMINDER, _REMINDER_END = "<system-reminder>", "</system-reminder>"
+
+
 def text_of(value: Any) -> str:
     """Return a text as it is, None as an empty text, and anything else as JSON."""
     if isinstance(value, str):
