@@ -16,7 +16,8 @@ documents of NVIDIA's NeMo Agent Toolkit. Last checked 2026-11. The traps:
 - Trajectories of subagents stand in the document of the agent above, and are told as side chains of
   its session.
 - The prompt's tokens include those of the cache. Where no step tells of tokens the totals are
-  counted; elsewhere they repeat the steps'.
+  counted; elsewhere they repeat the steps'. The cost is the agent's own account: it is stored as
+  recorded.
 - Beside a trial of Harbor's, `result.json` says what the verifier found: it is told as how the
   session ended.
 """
@@ -42,7 +43,7 @@ class AtifAdapter(GrowingAdapter):
     name = "atif"
     label = "ATIF (Harbor, Devin CLI and others)"
     aliases = ("devin", "harbor")
-    version = 3
+    version = 4
     reader = "runlore.adapters.atif.reader"
     roots: tuple[str, ...] = (
         "~/.local/share/devin/cli/transcripts",

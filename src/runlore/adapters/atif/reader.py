@@ -319,20 +319,21 @@ class Reader(SessionFold[Memory]):
         used = api.Usage(
             input_tokens=prompt - cached, cache_read_tokens=cached, output_tokens=answer
         )
-        if not used.total:
-            return
         cost = metrics.get("total_cost_usd" if is_sum else "cost_usd")
+        recorded = api.to_units(cost) or None
+        if not used.total and recorded is None:
+            return
         event = self.emit(
             "lifecycle", "", "metrics", f"{prompt} tokens in, {answer} out", "assistant",
             part=100_000, usage=used, tokens=used.total,
-            model=model, extra={"cost_usd": cost} if api.to_units(cost) else {},
+            model=model, extra={"cost_usd": cost} if recorded else {},
             is_sidechain=self.is_side,
         )  # fmt: skip
         call = api.Call(
             key=self.native_id, session_uid=self.uid(self.session()), ts=self.ts, model=model,
             input_tokens=used.input_tokens,
             output_tokens=answer, cache_read_tokens=cached, is_sum=is_sum,
-            is_sidechain=self.is_side,
+            is_sidechain=self.is_side, recorded=recorded,
         )  # fmt: skip
         self.out.calls.append((call, event))
 

@@ -13,7 +13,7 @@ sessions. The root is the one of xAI's own `grok`, and the two live there side b
   the last message.
 - A compaction leaves all messages where they are, and names the first that stays in the context.
 - `cost_micros` is the agent's own estimate from a price list, not an invoice: the event has it as
-  `cost_estimate_micros`.
+  `cost_estimate_micros`, the call as recorded.
 - The rowids of deleted messages are used again. The last message that was read is then another one,
   so the database is compared as a whole. A message is named by session, number and content: the
   same number with another text is new.
@@ -44,7 +44,7 @@ class GrokCliAdapter(SqliteAdapter):
     name = "grok_cli"
     label = "Grok CLI (superagent)"
     aliases = ("superagent-grok",)
-    version = 4
+    version = 5
     reader = "runlore.adapters.grok_cli.reader"
     blob_mark = b'"data"'
     roots = ("~/.grok",)

@@ -141,16 +141,17 @@ class Reader(Fold[State]):
             model=pick(row, "model", of=str), extra={"cost_estimate_micros": cost} if cost else {},
         )  # fmt: skip
         if usage.total:
-            self.bill(usage, pick(row, "model", of=str), pick(row, "created_at", of=str) or "")
+            created = pick(row, "created_at", of=str) or ""
+            self.bill(usage, pick(row, "model", of=str), created, cost)
 
-    def bill(self, usage: Usage, model: str | None, created: str) -> None:
+    def bill(self, usage: Usage, model: str | None, created: str, micros: int | None) -> None:
         """Add an API call to the ledger. The time is a part of its key: the numbers of deleted rows
         are used again."""
         call = api.Call(
             key=f"{self.native_id}@{created[:40]}", session_uid=self.uid(self.native),
             ts=self.ts, provider="xai",
             model=(model or "")[:200] or None, input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
+            output_tokens=usage.output_tokens, recorded=api.to_units((micros or 0) / 1e6) or None,
         )  # fmt: skip
         self.out.calls.append((call, self.native_id))
 

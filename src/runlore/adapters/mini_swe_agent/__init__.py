@@ -13,7 +13,8 @@ traps:
   as well.
 - The file of interactive runs, `last_mini_run.traj.json`, is another session with every run: it is
   named by its task and its first time.
-- The prompt's tokens include those of the cache. `cost` is the program's own estimate.
+- The prompt's tokens include those of the cache. `cost` is the program's own estimate:
+  it is stored as recorded.
 - Before 1.1 no message has a time, and a refused answer, an interruption or a timeout can only be
   recognised by its text.
 """
@@ -29,7 +30,7 @@ class MiniSweAgentAdapter(GrowingAdapter):
     name = "mini_swe_agent"
     label = "mini-SWE-agent"
     aliases = ("mini-swe",)
-    version = 3
+    version = 4
     reader = "runlore.adapters.mini_swe_agent.reader"
     roots: tuple[str, ...] = (
         "$MSWEA_GLOBAL_CONFIG_DIR", "~/.config/mini-swe-agent",

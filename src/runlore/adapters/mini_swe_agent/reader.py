@@ -267,7 +267,7 @@ class Reader(SessionFold[Memory]):
                 session_uid=self.uid(self.session()), ts=self.ts, model=state.model,
                 input_tokens=used.input_tokens, output_tokens=used.output_tokens,
                 cache_read_tokens=used.cache_read_tokens,
-                reasoning_tokens=used.reasoning_tokens,
+                reasoning_tokens=used.reasoning_tokens, recorded=api.to_units(cost) or None,
             )  # fmt: skip
             self.out.calls.append((call, first))
         if not self.count:

@@ -13,7 +13,7 @@ what 0.73.1 wrote, and from real sessions of 2025. Last checked 2026-11. The tra
   when a newer version opens it: the events that were read before stay, marked as gone.
 - `input` does not include the cache, and `reasoning` is a part of `output`. A summary, a warming of
   the cache and a tool may have used tokens of their own. The cost is an estimate by list prices, so
-  it is not stored as the invoiced amount.
+  it is stored as recorded, and not as the invoiced amount.
 - A failed attempt is a message without content; the next attempt is the next message. There is no
   record of a retry.
 - A command that failed is an error, and ends with its exit code in words.
@@ -41,7 +41,7 @@ class PiAdapter(JsonlAdapter):
     name = "pi"
     label = "pi"
     aliases: tuple[str, ...] = ("pi-coding-agent",)
-    version = 4
+    version = 5
     reader = "runlore.adapters.pi.reader"
     blob_mark = b'"data"'
     roots: tuple[str, ...] = (

@@ -448,6 +448,7 @@ class Reader(EntryFold[Tree]):
         if not used.total:
             return
         in_5m, in_1h = split_cache_writes(wrote, 0, in_1h)
+        cost = pick(usage, "cost", of=dict) or {}
         stamp = f"{self.value.get('timestamp')} {self.ts} {model} {used}"
         call = api.Call(
             key=blake2b(stamp.encode("utf-8", "replace"), digest_size=12).hexdigest(),
@@ -455,6 +456,7 @@ class Reader(EntryFold[Tree]):
             provider=provider, model=model, input_tokens=given, output_tokens=out,
             cache_read_tokens=read, cache_write_5m_tokens=in_5m,
             cache_write_1h_tokens=in_1h, reasoning_tokens=thought, is_sum=is_sum,
+            recorded=api.to_units(cost.get("total")) or None,
             is_sidechain=is_sum or self.state.relation == "subagent",
         )  # fmt: skip
         self.out.calls.append((call, self.charge(used, model)))

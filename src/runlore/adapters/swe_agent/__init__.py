@@ -14,8 +14,8 @@ trajectories of versions from 2024-04 to 1.1. Last checked 2026-11. The traps:
 - A step without an action is an answer that could not be understood; the model was asked again.
 - `exit_status` other than `submitted` means that the run was ended by a limit or an error, whatever
   was submitted then. An empty submission means that there is no result.
-- `model_stats` is a sum for the whole run. `total_cost` is that of all runs so far, and is not
-  counted.
+- `model_stats` is a sum for the whole run; `instance_cost` is stored as recorded. `total_cost` is
+  that of all runs so far, and is not counted.
 - Several attempts are in `attempts`, and the best one is repeated at the top.
 """
 
@@ -30,7 +30,7 @@ from ..shared.document import DocumentAdapter
 class SweAgentAdapter(DocumentAdapter):
     name = "swe_agent"
     label = "SWE-agent"
-    version = 3
+    version = 4
     reader = "runlore.adapters.swe_agent.reader"
     roots: tuple[str, ...] = ("$SWE_AGENT_TRAJECTORY_DIR", "~/SWE-agent/trajectories")
     suffix = ".traj"

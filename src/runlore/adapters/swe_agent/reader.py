@@ -295,25 +295,27 @@ class Reader(SessionFold[Memory]):
             input_tokens=number(stats.get("tokens_sent")) or 0,
             output_tokens=number(stats.get("tokens_received")) or 0,
         )
+        cost = stats.get("instance_cost")
+        recorded = api.to_units(cost) or None
         event = None
         if status is not None:
             is_fine = status == "submitted"
             summary = "submitted nothing" if is_fine and not patch.strip() else status
-            cost = stats.get("instance_cost")
             event = self.emit(
                 "completion" if is_fine else "error", patch or status, status[:100], summary,
                 "system",
                 is_error=not is_fine or not patch.strip(), usage=used if used.total else None,
                 tokens=used.total,
-                extra={"cost_usd": cost} if api.to_units(cost) else {},
+                extra={"cost_usd": cost} if recorded else {},
             )  # fmt: skip
         else:
             self.merge("info")
-        if used.total:  # A sum that grows with every step: the ledger counts the last.
+        if used.total or recorded:  # A sum that grows with every step: the ledger counts the last.
             call = api.Call(
                 key=self.native_id, session_uid=self.uid(self.session()), model=self.state.model,
                 input_tokens=used.input_tokens,
                 output_tokens=used.output_tokens, is_sum=number(stats.get("api_calls")) != 1,
+                recorded=recorded,
             )  # fmt: skip
             self.out.calls.append((call, event))
 
