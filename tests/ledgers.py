@@ -64,7 +64,10 @@ def keep(
         merged={},
         skips=[],
         size=1,
-        calls=[LedgerCall(call=one.call, superseded=one.superseded) for one in merge(found)],
+        calls=[
+            LedgerCall(call=one.call, superseded=one.superseded, is_composed=one.is_composed)
+            for one in merge(found)
+        ],
     )
     store.ingest.put(settle(store, batch))
 

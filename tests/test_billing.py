@@ -71,10 +71,15 @@ def settle_and_move(store: Store, found: list[Call], uid: str) -> Call:
         [entry] = store.ledger.find([hash_of(one)])
         if entry.call.session_uid != uid:
             merged = ledger.Merged(
-                call=msgspec.structs.replace(entry.call, seq=-1), superseded=entry.superseded
+                call=msgspec.structs.replace(entry.call, seq=-1),
+                superseded=entry.superseded,
+                is_composed=entry.is_composed,
             )
             there = ledger.in_session(merged, uid)
-            store.ledger.move([(LedgerCall(call=there.call, superseded=there.superseded), 12)])
+            moved = LedgerCall(
+                call=there.call, superseded=there.superseded, is_composed=there.is_composed
+            )
+            store.ledger.move([(moved, 12)])
     return store.ledger.find([hash_of(found[0])])[0].call
 
 

@@ -15,19 +15,12 @@ COPIES = COLUMNS.index("superseded")
 same_key = calls.map(lambda call: msgspec.structs.replace(call, key="k1"))
 
 
-@given(same_key, st.lists(same_key, max_size=4).map(tuple))
-def test_a_call_comes_back_with_every_copy_as_it_was(call: Call, copies: tuple[Call, ...]) -> None:
-    kept = LedgerCall(call=call, superseded=copies)
-    assert from_row(call.session_uid, to_row(kept)) == kept
-
-
-@given(same_key, st.lists(same_key, min_size=1, max_size=4).map(tuple))
-def test_copies_that_an_older_store_wrote_out_are_read(
-    call: Call, copies: tuple[Call, ...]
+@given(same_key, st.lists(same_key, max_size=4).map(tuple), st.booleans())
+def test_a_call_comes_back_with_every_copy_as_it_was(
+    call: Call, copies: tuple[Call, ...], is_composed: bool
 ) -> None:
-    row = to_row(LedgerCall(call=call))
-    row[COPIES] = msgspec.msgpack.encode(copies)
-    assert from_row(call.session_uid, row).superseded == copies
+    kept = LedgerCall(call=call, superseded=copies, is_composed=is_composed)
+    assert from_row(call.session_uid, to_row(kept)) == kept
 
 
 def test_of_a_copy_only_what_differs_is_kept() -> None:

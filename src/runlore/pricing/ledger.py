@@ -27,28 +27,23 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True):
     """One call: the copy that counts, and the others that say something else, best first.
 
     The best copy says where the call was made. If one on a side chain has larger figures, these are
-    the final ones: `call` is then the best copy with these figures. The copies that it is made of
-    are the first of `superseded`, that with the figures before the best.
+    the final ones: `call` is then composed, the best copy with these figures. The copies that it is
+    made of are the first of `superseded`, that with the figures before the best.
     """
 
     call: Call
     superseded: tuple[Call, ...] = ()
+    is_composed: bool = False
 
     @property
     def copies(self) -> tuple[Call, ...]:
         """All copies as they were written down, to be merged again with new ones."""
-        return self.superseded if self._is_composed else (self.call, *self.superseded)
+        return self.superseded if self.is_composed else (self.call, *self.superseded)
 
     @property
     def best(self) -> Call:
         """The copy that says where the call was made."""
-        return self.superseded[1] if self._is_composed else self.call
-
-    @property
-    def _is_composed(self) -> bool:
-        # In the order of `rank`, a side chain never stands before the main chain.
-        first = self.superseded[:2]
-        return len(first) == 2 and first[0].is_sidechain and not first[1].is_sidechain
+        return self.superseded[1] if self.is_composed else self.call
 
 
 def merge(calls: Iterable[Call]) -> list[Merged]:
@@ -96,6 +91,7 @@ def _compose(distinct: Sequence[Call]) -> Merged:
     return Merged(
         call=msgspec.structs.replace(best, **{name: getattr(largest, name) for name in _FIGURES}),
         superseded=(largest, *others),
+        is_composed=True,
     )
 
 

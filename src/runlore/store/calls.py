@@ -17,8 +17,9 @@ from .values import LedgerCall
 SUM = 2
 """A flag like `SIDECHAIN`: the figures are the sum of several requests."""
 ALONE = 64
-"""A flag: no other session has a copy of the call. Its absence says nothing, because calls that
-were stored before this flag was introduced do not have it."""
+"""A flag: no other session has a copy of the call."""
+COMPOSED = 128
+"""A flag: see `LedgerCall.is_composed`."""
 
 COLUMNS = (
     "key", "seq", "ts", "provider", "model", "tier", "region", "flags", "input_tokens",
@@ -42,11 +43,11 @@ _COPIED_FIELDS = (
 """The fields that may differ between the copies of a call. Stored copies name a field by its index
 in this tuple, so new fields are added only at the end."""
 
-_FIELD_BY_INDEX: dict[int | str, str] = dict(enumerate(_COPIED_FIELDS))
+_FIELD_BY_INDEX = dict(enumerate(_COPIED_FIELDS))
 _REQUEST_ID = _COPIED_FIELDS.index("request_id")
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[dict[int | str, Any]]).decode
+_decode = msgspec.msgpack.Decoder(list[dict[int, Any]]).decode
 
 
 def hash_of(call: Call) -> int:
@@ -73,7 +74,8 @@ def _priced(call: Call) -> list[Any]:
 def to_row(kept: LedgerCall) -> list[Any]:
     """Return the values of `COLUMNS` for a call."""
     call = kept.call
-    flags = call.is_sidechain * SIDECHAIN | call.is_sum * SUM | _is_alone(kept) * ALONE
+    flags = call.is_sidechain * SIDECHAIN | call.is_sum * SUM
+    flags |= _is_alone(kept) * ALONE | kept.is_composed * COMPOSED
     return [
         call.key, call.seq, format_time(call.ts) if call.ts else None, call.provider, call.model,
         call.tier, call.region,
@@ -112,13 +114,8 @@ def _unpack_copies(call: Call, data: bytes) -> tuple[Call, ...]:
     counted = {**asdict(call), "seq": -1}
     copies = []
     for fields in _decode(data):
-        if "key" in fields:  # Before format 6, a copy was stored with all of its fields.
-            copies.append(msgspec.convert(fields, Call))
-        else:
-            changes = {
-                _FIELD_BY_INDEX[n]: value for n, value in fields.items() if n in _FIELD_BY_INDEX
-            }
-            copies.append(Call(**{**counted, **changes}))
+        changes = {_FIELD_BY_INDEX[n]: value for n, value in fields.items() if n in _FIELD_BY_INDEX}
+        copies.append(Call(**{**counted, **changes}))
     return tuple(copies)
 
 
@@ -127,7 +124,7 @@ def has_other_request(superseded: bytes) -> bool:
 
     This is cheaper than unpacking the copies.
     """
-    return any(_REQUEST_ID in copy or "key" in copy for copy in _decode(superseded))
+    return any(_REQUEST_ID in copy for copy in _decode(superseded))
 
 
 def from_row(uid: str, row: Sequence[Any]) -> LedgerCall:
@@ -146,4 +143,8 @@ def from_row(uid: str, row: Sequence[Any]) -> LedgerCall:
         is_sidechain=bool(flags & SIDECHAIN), is_sum=bool(flags & SUM), invoiced=invoiced,
         request_id=request_id, recorded=recorded,
     )  # fmt: skip
-    return LedgerCall(call=call, superseded=_unpack_copies(call, superseded) if superseded else ())
+    return LedgerCall(
+        call=call,
+        superseded=_unpack_copies(call, superseded) if superseded else (),
+        is_composed=bool(flags & COMPOSED),
+    )

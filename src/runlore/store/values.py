@@ -209,6 +209,8 @@ class LedgerCall(msgspec.Struct, frozen=True, kw_only=True):
 
     call: Call
     superseded: tuple[Call, ...] = ()
+    is_composed: bool = False
+    """True if `call` is made of two copies, which are the first of `superseded`."""
     event: int = 0
     """The hash of the native id of its event; 0 if that is not known or was stored before."""
     price: PriceRow | None = None

@@ -48,7 +48,7 @@ def _costs_as_before(new: LedgerCall, known: dict[int, LedgerCall]) -> bool:
 
 
 def _with_price(entry: LedgerCall, price: PriceRow | None) -> LedgerCall:
-    return LedgerCall(call=entry.call, superseded=entry.superseded, event=entry.event, price=price)
+    return msgspec.structs.replace(entry, price=price)
 
 
 def _merge(calls: Iterable[LedgerCall], known: dict[int, LedgerCall]) -> Iterator[LedgerCall]:
@@ -74,6 +74,7 @@ def _merge(calls: Iterable[LedgerCall], known: dict[int, LedgerCall]) -> Iterato
         yield LedgerCall(
             call=call,
             superseded=merged.superseded,
+            is_composed=merged.is_composed,
             event=new.event if merged.best == after.best else 0,
         )
 
@@ -85,7 +86,10 @@ def move_to_originals(store: Store, uids: Collection[str]) -> None:
     for entry, origin in store.ledger.misplaced(uids):
         uid, _, seq = origin.rpartition("#")
         there = ledger.in_session(_without_places(entry), uid)
-        moved.append((LedgerCall(call=there.call, superseded=there.superseded), int(seq)))
+        entry = LedgerCall(
+            call=there.call, superseded=there.superseded, is_composed=there.is_composed
+        )
+        moved.append((entry, int(seq)))
     if moved:
         store.ledger.move(moved)
 
@@ -96,7 +100,7 @@ def _without_places(entry: LedgerCall) -> ledger.Merged:
         msgspec.structs.replace(call, seq=-1) if call.seq != -1 else call
         for call in (entry.call, *entry.superseded)
     )
-    return ledger.Merged(call=call, superseded=tuple(superseded))
+    return ledger.Merged(call=call, superseded=tuple(superseded), is_composed=entry.is_composed)
 
 
 class Pricer:

@@ -346,5 +346,12 @@ def _calls(flavor: str, normalized: Normalized) -> list[LedgerCall]:
         call = merged.call
         event = events.get((call.key, call.session_uid, call.ts))
         native = native_hash(flavor, event) if event is not None else 0
-        calls.append(LedgerCall(call=call, superseded=merged.superseded, event=native))
+        calls.append(
+            LedgerCall(
+                call=call,
+                superseded=merged.superseded,
+                is_composed=merged.is_composed,
+                event=native,
+            )
+        )
     return calls

@@ -114,7 +114,8 @@ def _explained(parts_of: Callable[[Call], tuple[Part, ...]], one: Billed) -> Exp
 
 def _by_request(calls: Iterable[LedgerCall]) -> Iterator[Billed]:
     for kept in calls:
-        for call in by_request(Merged(call=kept.call, superseded=kept.superseded)):
+        merged = Merged(call=kept.call, superseded=kept.superseded, is_composed=kept.is_composed)
+        for call in by_request(merged):
             yield Billed(kept=LedgerCall(call=call))
 
 
