@@ -39,23 +39,6 @@ def test_migrations_are_numbered_from_one_in_both_databases() -> None:
         assert numbers == list(range(1, FORMAT + 1))
 
 
-def test_a_file_of_the_first_format_is_brought_up_to_date(tmp_path: Path) -> None:
-    """Its calls get a column for recorded costs, which is empty."""
-    first, *_ = migrations(MIGRATIONS)
-    path = tmp_path / "first.db"
-    with closing(apsw.Connection(str(path))) as db:
-        db.execute(first[1])
-        db.execute(
-            "insert into calls (hash, key, session, seq, made_by, flags, input_tokens,"
-            " output_tokens, cache_read_tokens, cache_write_5m_tokens, cache_write_1h_tokens,"
-            " reasoning_tokens, web_searches) values (1, 'k', 1, -1, 1, 0, 7, 0, 0, 0, 0, 0, 0)"
-        )
-        db.pragma("application_id", APPLICATION_ID)
-        db.pragma("user_version", 1)
-    with closing(open_store(str(path))) as store:
-        assert store.maintenance.rows("select input_tokens, recorded from ledger") == [(7, None)]
-
-
 # ── files ────────────────────────────────────────────────────────────────────────────────────────
 def test_a_new_file_says_whose_it_is_and_of_which_format(tmp_path: Path) -> None:
     path = tmp_path / "runlore.db"
@@ -65,18 +48,20 @@ def test_a_new_file_says_whose_it_is_and_of_which_format(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("version", range(1, 8))
+@pytest.mark.parametrize("mark", [b"\0\0\0\0", b"rlor"])
 @pytest.mark.parametrize("read_only", [False, True])
 def test_a_file_of_a_development_version_is_left_alone_with_what_to_do(
-    tmp_path: Path, version: int, read_only: bool
+    tmp_path: Path, version: int, mark: bytes, read_only: bool
 ) -> None:
     path = tmp_path / "runlore.db"
     with closing(apsw.Connection(str(path))) as db:
         for table in ("sessions", "streams", "segments", "events"):
             db.execute(f"create table {table} (number integer)")
+        db.pragma("application_id", int.from_bytes(mark, "big"))
         db.pragma("user_version", version)
     before = path.read_bytes()
     with pytest.raises(
-        StoreError, match=r"development version of runlore.*move it away and run `runlore sync`"
+        StoreTooOld, match=r"development version of runlore.*move it away and run `runlore sync`"
     ):
         open_store(str(path), read_only=read_only)
     assert path.read_bytes() == before
@@ -166,20 +151,21 @@ def count(url: str) -> int:
 
 
 # ── servers ──────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("mark", ["migrations", "runlore_format"])
 def test_a_schema_of_a_development_version_is_left_alone_with_what_to_do(
-    server: postgres.Server,
+    server: postgres.Server, mark: str
 ) -> None:
     url = server.make_schema()
     with psycopg.connect(url) as connection:
         connection.execute(
-            "create table migrations (number bigint primary key, applied_at timestamptz not null)"
+            f"create table {mark} (number bigint primary key, applied_at timestamptz not null)"
         )
-        connection.execute("insert into migrations values (1, now())")
+        connection.execute(f"insert into {mark} values (1, now())")
         for table in ("sessions", "streams"):
             connection.execute(f"create table {table} (number bigint)")
     for read_only in (False, True):
         with pytest.raises(
-            StoreError,
+            StoreTooOld,
             match=(
                 r"development version of runlore.*an empty database or schema, and run `runlore"
                 r" sync`"
@@ -188,35 +174,11 @@ def test_a_schema_of_a_development_version_is_left_alone_with_what_to_do(
             open_store(url, read_only=read_only)
 
 
-def test_who_may_read_a_schema_of_the_first_format_still_may_when_it_is_up_to_date(
-    server: postgres.Server,
-) -> None:
-    url = server.make_schema()
-    first, *_ = migrations(POSTGRES_MIGRATIONS)
-    with psycopg.connect(url) as connection:
-        connection.execute(first[1])
-        connection.execute("insert into runlore_format values (1, now())")
-        connection.execute("create role reading_only")
-        [(schema,)] = connection.execute("select current_schema()").fetchall()
-        connection.execute(f"grant usage on schema {schema} to reading_only")
-        connection.execute(f"grant select on all tables in schema {schema} to reading_only")
-    try:
-        open_store(url).close()
-        with psycopg.connect(url) as connection:
-            connection.execute("set role reading_only")
-            for columns in ("count(*), max(usd), max(old_usd)", "count(*), max(recorded), null"):
-                rows = connection.execute(f"select {columns} from ledger").fetchall()
-                assert rows == [(0, None, None)]
-    finally:
-        server.execute(f"drop schema {schema} cascade")
-        server.execute("drop role reading_only")
-
-
 def test_a_schema_of_a_newer_format_is_not_opened(server: postgres.Server) -> None:
     url = server.make_schema()
     open_store(url).close()
     with psycopg.connect(url) as connection:
-        connection.execute("insert into runlore_format values (99, now())")
+        connection.execute("insert into runlore_migrations values (99, now())")
     for read_only in (False, True):
         with pytest.raises(
             StoreTooNew,

@@ -302,7 +302,7 @@ def test_both_databases_have_the_same_tables_and_columns(pair: tuple[Store, Stor
     one = {row for row in file.maintenance.rows(in_file) if not row[0].startswith("search")}
     two = {row for row in server.maintenance.rows(in_server) if row[0] != "search"}
     assert one - two == set()
-    own = {"claims", "runlore_format"}
+    own = {"claims", "runlore_migrations"}
     assert own < {table for table, _ in two}
     assert {row for row in two - one if row[0] not in own} == {
         ("sources", "reader"),

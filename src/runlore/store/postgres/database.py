@@ -113,7 +113,7 @@ class PostgresDatabase(Database):
                 if number > version:
                     self.connection.script(sql)
                     self.connection.execute(
-                        "insert into runlore_format values (?, now())", (number,)
+                        "insert into runlore_migrations values (?, now())", (number,)
                     )
 
     def _format(self) -> int:
@@ -126,13 +126,10 @@ class PostgresDatabase(Database):
                 f"{self.url}: the schema of its search_path does not exist, or this role may not"
                 " use it; create it, or `grant usage on schema`"
             )
-        if self.has_table("runlore_format"):
-            return int(self.one("select coalesce(max(number), 0) from runlore_format")[0])
-        if (
-            self.has_table("migrations")
-            and self.has_table("sessions")
-            and self.has_table("streams")
-        ):
+        if self.has_table("runlore_migrations"):
+            return int(self.one("select coalesce(max(number), 0) from runlore_migrations")[0])
+        is_marked = self.has_table("runlore_format") or self.has_table("migrations")
+        if is_marked and self.has_table("sessions") and self.has_table("streams"):
             raise StoreTooOld(
                 f"{self.url} was made by a development version of runlore, which this one cannot"
                 " read; name an empty database or schema, and run `runlore sync`"

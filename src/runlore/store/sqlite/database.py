@@ -19,8 +19,9 @@ from ..sql.database import Database, Question, migrations
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
-APPLICATION_ID = int.from_bytes(b"rlor", "big")
-"""The mark of runlore in the header of every store, where `file` and others look for it."""
+APPLICATION_ID = int.from_bytes(b"Rlor", "big")
+"""The mark of runlore in the header of every store, where `file` and others look for it. Stores of
+development versions have another mark, or none."""
 
 CHECKPOINT_PAGES = 5000
 """Pages of the write-ahead log, 40 MB, after which a commit writes them to the file and waits for

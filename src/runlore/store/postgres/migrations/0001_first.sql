@@ -5,7 +5,7 @@
 -- together and are dropped together.
 
 -- The migrations that this store has seen. Its name marks the schema as a store of runlore.
-create table runlore_format (
+create table runlore_migrations (
   number bigint primary key,
   applied_at timestamptz not null
 );
@@ -192,6 +192,7 @@ create table calls (
   reasoning_tokens bigint not null,
   web_searches bigint not null,
   invoiced bigint,
+  recorded bigint,
   request_id text collate "C",
   superseded bytea,
   usd bigint,
@@ -229,9 +230,9 @@ create table tariffs (
 create view ledger as
   select c.hash, c.key, c.session, c.seq, c.ts, m.provider, m.model, m.tier, m.region, c.flags,
     c.input_tokens, c.output_tokens, c.cache_read_tokens, c.cache_write_5m_tokens,
-    c.cache_write_1h_tokens, c.reasoning_tokens, c.web_searches, c.invoiced, c.request_id,
-    c.superseded, c.usd, t.basis, t.price_source, t.price_since, t.price_match, t.price_name,
-    t.price_above, t.price_notes, c.old_usd
+    c.cache_write_1h_tokens, c.reasoning_tokens, c.web_searches, c.invoiced, c.recorded,
+    c.request_id, c.superseded, c.usd, t.basis, t.price_source, t.price_since, t.price_match,
+    t.price_name, t.price_above, t.price_notes, c.old_usd
   from calls c
   left join models m on m.number = c.made_by
   left join tariffs t on t.number = c.priced_by;
@@ -255,7 +256,8 @@ create table sums (
   rest bigint not null,
   unpriced bigint not null,
   fuzzy bigint not null,
-  priced bigint not null
+  priced bigint not null,
+  recorded bigint not null
 );
 create index sums_by_session on sums (session);
 

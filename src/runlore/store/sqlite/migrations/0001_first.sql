@@ -159,7 +159,7 @@ create table calls (
   ts text,
   made_by integer not null,               -- number in models
   -- 1 sidechain, 2 a sum over several requests; 4, 8, 16 led nowhere; 32 at no event; 64 has
-  -- no copy elsewhere
+  -- no copy elsewhere; 128 made of two copies
   flags integer not null,
   input_tokens integer not null,
   output_tokens integer not null,
@@ -169,6 +169,7 @@ create table calls (
   reasoning_tokens integer not null,      -- a part of output
   web_searches integer not null,
   invoiced integer,                       -- what the provider says it charged, in 1e-12 USD
+  recorded integer,                       -- what its agent itself wrote that it cost
   request_id text,
   -- msgpack: of copies that do not count, what they say otherwise
   superseded blob,
@@ -208,9 +209,9 @@ create table tariffs (
 create view ledger as
   select c.hash, c.key, c.session, c.seq, c.ts, m.provider, m.model, m.tier, m.region, c.flags,
     c.input_tokens, c.output_tokens, c.cache_read_tokens, c.cache_write_5m_tokens,
-    c.cache_write_1h_tokens, c.reasoning_tokens, c.web_searches, c.invoiced, c.request_id,
-    c.superseded, c.usd, t.basis, t.price_source, t.price_since, t.price_match, t.price_name,
-    t.price_above, t.price_notes, c.old_usd
+    c.cache_write_1h_tokens, c.reasoning_tokens, c.web_searches, c.invoiced, c.recorded,
+    c.request_id, c.superseded, c.usd, t.basis, t.price_source, t.price_since, t.price_match,
+    t.price_name, t.price_above, t.price_notes, c.old_usd
   from calls c
   left join models m on m.number = c.made_by
   left join tariffs t on t.number = c.priced_by;
@@ -235,7 +236,8 @@ create table sums (
   rest integer not null,
   unpriced integer not null,
   fuzzy integer not null,
-  priced integer not null
+  priced integer not null,
+  recorded integer not null                 -- calls that cost what was recorded
 );
 create index sums_by_session on sums (session);
 
