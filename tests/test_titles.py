@@ -13,7 +13,7 @@ from runlore.text.yaml_values import read_values
     ("prompt", "title"),
     [
         ("fix the parser", "fix the parser"),
-        ("  \n# Cache the index\nIt is slow.", "# Cache the index\nIt is slow."),
+        ("  \n# Cache the index\nIt is slow.", "Cache the index\nIt is slow."),
         # A lead-in
         ("Implement the following plan:\n\n# Cache the index", "Cache the index"),
         ("Look at this:", "Look at this:"),
@@ -55,6 +55,14 @@ from runlore.text.yaml_values import read_values
         # Pictures
         ("[Image #1] [Image #2] make it blue", "make it blue"),
         ("[Image #1]", "[Image #1]"),
+        # Marks of headings and of new lines
+        (
+            "# Task: add a basket\n\nIt is for the shop.",
+            "Task: add a basket\n\nIt is for the shop.",
+        ),
+        ("#12 is broken", "#12 is broken"),
+        ("add a basket \\\nand a till", "add a basket\nand a till"),
+        ("look into C:\\", "look into C:\\"),
         # Small talk
         ("hi", None),
         ("Hello Ada!", None),

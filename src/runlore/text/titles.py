@@ -76,6 +76,9 @@ _KEYS = (
 _JSON = re.compile(r'\s*(?:[\[{]\s*)*"(?:[^"\\\n]|\\.){1,80}"\s*:|\s*\[\s*\{')
 _FIELD = re.compile(r'"([^"\\\n]{1,80})"\s*:\s*"((?:[^"\\]|\\.)*)', re.DOTALL)
 _WORD = re.compile(r"\w")
+_HEADING = re.compile(r"\A#{1,6}[ \t]+(?=\S)")
+_CONTINUED = re.compile(r"[ \t]{0,9}\\(?=\r?\n)")
+"""A backslash that a terminal needs for a new line."""
 
 
 def title_of(prompt: str) -> str | None:
@@ -90,7 +93,8 @@ def title_of(prompt: str) -> str | None:
         if not arguments or match[1].lower() in _SETUP_COMMANDS:
             return None
         text = arguments if _is_request(arguments) else text
-    text = _after_lead_in(_after_greeting(text))
+    text = _HEADING.sub("", _after_lead_in(_after_greeting(text)))
+    text = _CONTINUED.sub("", text)
     is_none = not _WORD.search(text) or is_small_talk(text) or _PROGRAM_TAG.match(text)
     return None if is_none else text
 
