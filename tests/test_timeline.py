@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runlore.model import Cost, Relation, Session, SessionEvent, Usage
-from runlore.sync.task_ref import task_ref
+from runlore.text.task_ref import task_ref
 from runlore.timeline import (
     Node,
     Tally,

@@ -60,6 +60,16 @@ def test_all_that_was_known_is_in_it_and_what_is_new_is_added() -> None:
     assert both.before == before
 
 
+def test_requests_follow_each_other_and_the_last_result_counts() -> None:
+    before, after = parts(
+        Timeline().say("build the engine").reply("Built."), Timeline().say("paint it").reply("Red.")
+    )
+    both = join(before, after, SESSION)
+    assert [request.text for request in both.requests] == ["build the engine", "paint it"]
+    assert both.result == after.result
+    assert join(before, parts(Timeline(), Timeline())[1], SESSION).result == before.result
+
+
 def test_a_lesson_that_was_told_on_both_sides_was_told_first_before() -> None:
     answer = "ab1 (approved): the build fails"
     one, two = (

@@ -14,9 +14,11 @@ from runlore.digest.session import (
     MAX_ERRORS,
     MAX_EXCERPT_BYTES,
     MAX_FILES,
+    MAX_REQUESTS,
     excerpt,
     make,
 )
+from runlore.digest.statements import MAX_REQUEST_CHARS
 from runlore.model import Cost, Digest, Session, SessionEvent, Tests
 from runlore.store.digest_rows import pack_digest
 
@@ -136,6 +138,58 @@ def test_commands_wrappers_and_greetings_are_no_goal(
     for text in prompts:
         line.say(text).reply()
     assert line.digest.goal == goal
+
+
+def test_each_turn_that_asks_for_something_is_a_request(line: Timeline) -> None:
+    line.say("hi").reply().say("/model").reply().say("add a cache to the reader").reply()
+    line.say("continue").reply().say("now the same\nfor the writer " + "x" * 300).reply()
+    requests = line.digest.requests
+    assert [(one.seq, one.text[:30]) for one in requests] == [
+        (4, "add a cache to the reader"),
+        (8, "now the same for the writer xx"),
+    ]
+    assert len(requests[1].text) == MAX_REQUEST_CHARS
+
+
+def test_of_many_requests_the_first_and_the_last_are_kept(line: Timeline) -> None:
+    for n in range(MAX_REQUESTS + 5):
+        line.say(f"build part {n}").reply()
+    made = line.digest
+    texts = [request.text for request in made.requests]
+    assert (texts[0], texts[1], texts[-1]) == ("build part 0", "build part 6", "build part 34")
+    assert made.cut["requests"] == 5
+
+
+def test_the_result_is_what_the_agent_said_last(line: Timeline) -> None:
+    line.say("fix it").reply("First I look.").call("make", "ok", exit_code=0)
+    line.reply("Fixed:\n\n- the door\n- the window").say("thanks!")
+    result = line.digest.result
+    assert result is not None
+    assert (result.seq, result.text) == (4, "Fixed:\n\n- the door\n- the window")
+    assert Timeline().say("fix it").digest.result is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "task"),
+    [
+        ({"task_ref": "acme/api#7", "git_branch": "fix/door"}, "acme/api#7"),
+        ({"git_branch": "fix/21-door"}, "#21"),
+        ({"git_branch": "fix/door"}, "fix/door"),
+        ({"git_branch": "main"}, None),
+        ({}, None),
+    ],
+)
+def test_the_task_is_an_issue_or_else_a_branch_that_is_no_default_one(
+    line: Timeline, fields: dict[str, str], task: str | None
+) -> None:
+    session = Session(session_uid=UID, flavor="toy", native_session_id="1", **fields)  # type: ignore[arg-type]
+    line.say("mend the door")
+    assert make(session, line.events, line.bodies).task_ref == task
+
+
+def test_the_task_is_named_anywhere_in_the_first_request(line: Timeline) -> None:
+    line.say("hi").reply().say("mend the door\n" + "so and so\n" * 90 + "fixes #34")
+    assert line.digest.task_ref == "#34"
 
 
 def test_files_are_told_apart_by_what_was_done_to_them(line: Timeline) -> None:

@@ -18,6 +18,7 @@ from ..model import (
     Digest,
     ErrorSummary,
     Fix,
+    Moment,
     RequestedLesson,
     Session,
     SlowCommand,
@@ -32,6 +33,7 @@ from .session import (
     MAX_FILES,
     MAX_MOMENTS,
     MAX_NAMES,
+    MAX_REQUESTS,
     MAX_SLOW,
     MAX_TESTS,
     Bounded,
@@ -65,6 +67,9 @@ def join(before: Digest, after: Digest, session: Session) -> Digest:
         covers=after.covers,
         goal=before.goal or after.goal,
         goal_seq=before.goal_seq if before.goal else after.goal_seq,
+        requests=lists.requests(),
+        result=after.result or before.result,
+        task_ref=after.task_ref or before.task_ref,
         title=after.title or before.title,
         files_read=lists.union("files_read", MAX_FILES),
         files_edited=lists.union("files_edited", MAX_FILES),
@@ -144,6 +149,11 @@ class _Lists:
         )
         return errors, tuple(
             fix for error in errors if (fix := fixes.get(error.signature.fingerprint)) is not None
+        )
+
+    def requests(self) -> tuple[Moment, ...]:
+        return self.bounded.first_and_last(
+            "requests", (*self.before.requests, *self.after.requests), MAX_REQUESTS
         )
 
     def tests(self) -> tuple[TestRun, ...]:

@@ -34,6 +34,7 @@ from ..model import (
     is_own,
     shorten,
 )
+from ..text.task_ref import task_ref
 from .attempts import build_attempts
 from .dead_ends import dead_ends
 from .errors import summarize_errors
@@ -42,8 +43,8 @@ from .outcome import judge_outcome
 from .quality import DEFAULT, quality
 from .requested_lessons import MAX_LESSONS, find_requested_lessons
 from .shell_commands import seems_read_only
-from .statements import find_corrections, find_goal, is_stop
-from .text import clean
+from .statements import MAX_REQUEST_CHARS, find_corrections, find_requests, find_result, is_stop
+from .text import clean, truncate
 from .work import find_work
 
 MAX_EXCERPT_BYTES = 500
@@ -56,6 +57,7 @@ MAX_FILES, MAX_COMMANDS, MAX_TESTS, MAX_MOMENTS, MAX_NAMES, MAX_SLOW, MAX_ERRORS
     10,
     60,
 )
+MAX_REQUESTS = 30
 MIN_EDITS = 3
 """The number of changes of one file from which they are counted."""
 
@@ -82,7 +84,8 @@ def make(
     calls = [event for event in own if event.kind in CALL_KINDS]
     kinds = Counter(map(attrgetter("kind"), own))
     spoken = own.main
-    goal = find_goal(timeline.prompts(spoken), bodies)
+    requests = find_requests(timeline.prompts(spoken), bodies)
+    goal = requests[0] if requests else None
     bounded = Bounded()
     errors, fixes = _select_errors(summarize_errors(attempts), all_fixes, own, bounded)
     commands = bounded.first("commands", rank_commands(work.commands.values()), MAX_COMMANDS)
@@ -96,6 +99,9 @@ def make(
         covers=Covers(session.last_seq, session.content_hash),
         goal=goal.text if goal else None,
         goal_seq=goal.seq if goal else None,
+        requests=bounded.first_and_last("requests", _in_one_line(requests), MAX_REQUESTS),
+        result=find_result(timeline.active(spoken), bodies),
+        task_ref=_find_task(session, goal, bodies),
         title=session.title,
         files_read=bounded.first("files_read", work.read, MAX_FILES),
         files_edited=bounded.first("files_edited", work.edited, MAX_FILES),
@@ -186,6 +192,22 @@ def _leave_out(tools: set[str | None], events: timeline.OrderedEvents) -> timeli
     return timeline.OrderedEvents(
         [event for event in events.own if event.tool not in tools and event.call_id not in calls]
     )
+
+
+def _in_one_line(requests: list[Moment]) -> list[Moment]:
+    """Return the requests in the length of a line. The goal itself is longer."""
+    return [Moment(each.seq, truncate(each.text, MAX_REQUEST_CHARS)) for each in requests]
+
+
+def _find_task(session: Session, goal: Moment | None, bodies: Mapping[int, str]) -> str | None:
+    """Return the issue or pull request of a session, or else its branch if that says something."""
+    branch = session.git_branch
+    prompt = bodies.get(goal.seq) or goal.text if goal else None
+    task = session.task_ref or task_ref(branch, prompt)
+    return task or (branch if branch and branch not in _DEFAULT_BRANCHES else None)
+
+
+_DEFAULT_BRANCHES = frozenset("HEAD main master trunk develop dev gh-pages".split())
 
 
 def _moment(event: SessionEvent) -> Moment:

@@ -14,9 +14,11 @@ from collections.abc import Iterable, Mapping
 from ..model import CALL_KINDS, Moment, SessionEvent
 from ..text.titles import is_small_talk
 from ..timeline import is_prompt
-from .text import truncate
+from .text import clean, truncate
 
 MAX_GOAL_CHARS = 600
+MAX_REQUEST_CHARS = 200
+MAX_RESULT_CHARS = 1000
 MAX_CORRECTION_CHARS = 300
 _MAX_READ_CHARS = 4000
 """Characters of a prompt that are looked at."""
@@ -39,12 +41,21 @@ plan:`."""
 _COMMAND = re.compile(r"\A/[\w:.-]{1,80}(?=\s|\Z)\s*")
 
 
-def find_goal(prompts: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Moment | None:
-    """Return the first prompt that asks for something; None if none does."""
+def find_requests(prompts: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[Moment]:
+    """Return the prompts that ask for something, each on one line; the first one is the goal."""
+    requests = []
     for event in prompts:
         text = extract_request(bodies.get(event.seq) or event.summary or "")
         if text and not is_small_talk(text):
-            return Moment(event.seq, truncate(text, MAX_GOAL_CHARS))
+            requests.append(Moment(event.seq, truncate(text, MAX_GOAL_CHARS)))
+    return requests
+
+
+def find_result(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Moment | None:
+    """Return the last words of the agent, in its own lines; None if it said nothing."""
+    for event in reversed(list(events)):
+        if event.kind == "assistant_msg" and (text := clean(bodies.get(event.seq, "")).strip()):
+            return Moment(event.seq, truncate(text, MAX_RESULT_CHARS))
     return None
 
 

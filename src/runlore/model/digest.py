@@ -224,6 +224,13 @@ class Digest(Value, frozen=True, kw_only=True):
     goal: str | None = None
     """The first prompt that asks for something."""
     goal_seq: int | None = None
+    requests: tuple[Moment, ...] = ()
+    """What each turn asked for, one line each: of many, the first and the last ones."""
+    result: Moment | None = None
+    """The last words of the agent. They are its own statement, and no evidence."""
+    task_ref: str | None = None
+    """The issue or pull request that it was about, such as `#123`, `owner/repo#12` or `ABC-123`;
+    else its branch, unless that is a default one."""
     title: str | None = None
     files_read: tuple[str, ...] = ()
     files_edited: tuple[str, ...] = ()

@@ -10,9 +10,9 @@ from pathlib import Path
 from ..config import Config
 from ..files.git import git_remote
 from ..store import Batch
+from ..text.task_ref import task_ref
 from .folders import project_of
 from .repositories import valid
-from .task_ref import task_ref
 
 Place = tuple[str | None, str | None]
 """Repository, task."""

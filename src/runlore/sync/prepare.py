@@ -22,6 +22,7 @@ from ..pricing.ledger import merge
 from ..store import Batch, Delta, LedgerCall, Resume
 from ..store.natives import native_hash
 from ..store.segments import add_tokens, pack_records
+from ..text.task_ref import task_ref
 from ..text.titles import weak_title
 from ..timeline import PAUSE
 from .deltas import DeltaBuilder, ParentLinks, follow_aliases
@@ -277,6 +278,9 @@ class Preparer:
                 flavor=delta.uid.partition(":")[0],
                 native_session_id=facts.native_session_id,
                 title=facts.title or weak_title(total.first_prompt),
+                cwd=facts.cwd,
+                git_branch=facts.git_branch,
+                task_ref=facts.task_ref or task_ref(facts.git_branch, total.first_prompt),
                 relation=facts.relation,
                 cost=total.cost,
                 last_seq=total.last_seq,

@@ -450,6 +450,9 @@ def cited_in(digest: Digest) -> dict[int, str]:
     found |= {run.seq: f"$ {run.command}\n{_counts(run)}".strip() for run in digest.tests}
     found |= {request.seq: request.text for request in digest.pull_requests}
     found |= {fix.steps[0].seq: fix.diff for fix in digest.fixes if fix.diff}
+    found |= {request.seq: request.text for request in digest.requests}
+    if digest.result is not None:
+        found[digest.result.seq] = digest.result.text
     quoted = [*digest.decisions, *digest.interventions, *digest.corrections, *digest.excerpts]
     found |= {moment.seq: moment.text for moment in quoted if moment.text}
     if digest.goal and digest.goal_seq is not None:
