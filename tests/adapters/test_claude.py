@@ -874,3 +874,10 @@ def test_only_copies_share_an_id() -> None:
             for event, body in zip(normalized.events, normalized.bodies, strict=True):
                 assert event.native_id is not None
                 assert seen.setdefault(event.native_id, body) == body
+
+
+def test_the_reason_of_a_refusal_is_what_the_person_typed() -> None:
+    refusal = "The user doesn't want to proceed with this tool use. The tool use was rejected. "
+    reason = "The user provided the following reason for the rejection:  use pnpm\n\nplease"
+    assert words.reason_of(refusal + reason) == "use pnpm\n\nplease"
+    assert words.reason_of(refusal) == refusal

@@ -74,8 +74,13 @@ class Timeline:
 
     @property
     def digest(self) -> Digest:
+        return self.digest_in(None)
+
+    def digest_in(self, cwd: str | None) -> Digest:
+        """Return the digest of a session that was started in this folder."""
         session = Session(
             session_uid=UID,
+            cwd=cwd,
             flavor="toy",
             native_session_id="1",
             title="A title",
@@ -207,6 +212,41 @@ def test_files_are_told_apart_by_what_was_done_to_them(line: Timeline) -> None:
     )
 
 
+def test_paths_are_relative_to_the_folder_of_the_session(line: Timeline) -> None:
+    line.call("a.py", "text", action="read", files=("/w/api/src/a.py", "/etc/hosts"))
+    line.edit("src/a.py", " x\n-1\n+2").edit("/w/api/src/a.py", " x\n-2\n+3")
+    line.edit("/w/api/.worktrees/fix/src/b.py", " x\n-1\n+2")
+    line.edit("/w/api.worktrees/fix/src/b.py", " x\n-1\n+2").edit("/w/apis/c.py", " x\n-1\n+2")
+    made = line.digest_in("/w/api/")
+    assert made.files_read == ("src/a.py", "/etc/hosts")
+    assert made.files_edited == ("src/a.py", "src/b.py", "/w/apis/c.py")
+
+
+def test_files_that_commands_change_count_when_they_are_in_the_repository(line: Timeline) -> None:
+    patch = "*** Begin Patch\n*** Update File: src/p.py\n@@\n-1\n+2\n*** End Patch"
+    line.call(f"apply_patch <<'EOF'\n{patch}\nEOF", "Done", exit_code=0)
+    line.call("sed -i s/a/b/ /w/api/src/s.py > /tmp/sed.log", "", exit_code=0)
+    line.call("make > build.log; rm -rf node_modules", "", exit_code=0)
+    line.call("sed -i s/a/b/ src/not.py", "no such file", exit_code=1, is_error=True)
+    made = line.digest_in("/w/api")
+    assert (made.files_edited, made.edits) == (("src/p.py", "src/s.py"), {})
+
+
+def test_commands_are_in_their_order(line: Timeline) -> None:
+    for command, code in (("ls", 0), ("make build", 1), ("git status", 0), ("make test", 0)):
+        line.call(command, "x", exit_code=code, is_error=bool(code))
+    commands = [run.command for run in line.digest.commands]
+    assert commands == ["ls", "make build", "git status", "make test"]
+
+
+def test_of_many_commands_those_that_did_something_are_kept(line: Timeline) -> None:
+    for n in range(MAX_COMMANDS):
+        line.call(f"cat file{n}", "x", exit_code=0)
+    made = line.call("make build", "x", exit_code=0).call("make test", "x", exit_code=0).digest
+    assert [run.command for run in made.commands][-2:] == ["make build", "make test"]
+    assert (len(made.commands), made.cut["commands"]) == (MAX_COMMANDS, 2)
+
+
 def test_commands_have_their_exit_codes_and_how_often_they_failed(line: Timeline) -> None:
     line.call("make build", "boom", exit_code=2, is_error=True).call(
         "make build", "ok", exit_code=0
@@ -246,8 +286,50 @@ def test_commits_and_pull_requests_are_those_that_were_made(line: Timeline) -> N
         ("1a2b3c4", "Fix it", 3), ("2b3c4d5", "Mend the door", 5),
     ]  # fmt: skip
     assert [(request.text, request.seq) for request in made.pull_requests] == [
-        ("https://github.com/acme/api/pull/8", 11)
+        ("opened https://github.com/acme/api/pull/8", 11)
     ]
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "done"),
+    [
+        ("gh pr merge 12 --squash", "✓ Squashed and merged pull request #12", "merged #12"),
+        ("gh pr merge --auto", "Merged pull request acme/api#7 (Fix it)", "merged #7"),
+        (
+            "gh pr comment 9 --body hi",
+            "https://github.com/acme/api/pull/9#issuecomment-1",
+            "commented https://github.com/acme/api/pull/9",
+        ),
+        ("gh pr review 9 --approve", "", "reviewed #9"),
+        ("glab mr merge 4", "merged", "merged #4"),
+        ("gh pr view 7", "https://github.com/acme/api/pull/7", None),
+        ("gh pr create --fill", "aborted: you must first push", None),
+        ("gh pr list", "#7 Fix it", None),
+    ],
+)
+def test_pull_requests_have_what_was_done_to_them_and_their_number(
+    line: Timeline, command: str, output: str, done: str | None
+) -> None:
+    made = line.say("go").call(command, output, exit_code=0).digest
+    assert [request.text for request in made.pull_requests] == ([done] if done else [])
+
+
+def test_a_tool_may_merge_a_pull_request(line: Timeline) -> None:
+    line.say("go").call(
+        "owner: acme\nrepo: api\npullNumber: 12",
+        '{"merged":true}',
+        action="mcp",
+        tool="mcp__github__merge_pull_request",
+    )
+    assert [request.text for request in line.digest.pull_requests] == ["merged #12"]
+
+
+def test_a_pull_request_that_was_not_opened_is_none(line: Timeline) -> None:
+    line.say("go").call(
+        "gh pr create --fill", "exists: https://github.com/acme/api/pull/8", exit_code=1,
+        is_error=True,
+    )  # fmt: skip
+    assert line.digest.pull_requests == ()
 
 
 def test_people_who_step_in_and_what_they_then_say_are_noted(line: Timeline) -> None:

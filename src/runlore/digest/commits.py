@@ -26,10 +26,21 @@ _REPORT = re.compile(r"\n\[[^\]\n]* ([0-9a-f]{4,40})\] ([^\n]*)")
 _PULL_REQUEST = re.compile(
     r"https?://[^\s\"'<>)\]]{3,200}/(?:pull|pulls|merge_requests|pull-requests)/\d{1,9}\b"
 )
-_OPENS_PULL_REQUEST = re.compile(
-    r"(?:gh(?<!\wgh)\s+pr\s+create|glab(?<!\wglab)\s+mr\s+create|hub(?<!\whub)\s+pull-request"
-    r"|tea(?<!\wtea)\s+pr\s+create)\b"
-    r"|create_(?:pull|merge)_request"
+_PULL_REQUEST_CALL = re.compile(
+    r"(?:gh(?<!\wgh)\s+pr|glab(?<!\wglab)\s+mr|tea(?<!\wtea)\s+pr)"
+    r"\s+(create|new|merge|comment|note|review|close|approve)\b(?:\s+[#!]?([1-9]\d{0,8})\b)?"
+    r"|hub(?<!\whub)\s+(pull-request)\b"
+    r"|(?:^|_)(create|merge|comment|review|close|approve)(?:_on)?_(?:pull|merge)_request"
+)
+_DONE_TO_IT = {
+    "create": "opened", "new": "opened", "pull-request": "opened", "merge": "merged",
+    "comment": "commented", "note": "commented", "review": "reviewed", "close": "closed",
+    "approve": "approved",
+}  # fmt: skip
+_NUMBER = re.compile(
+    r"(?:pull request|merge request|\bpr|\bmr|pullnumber|pull_number)\"?:?\s*(?:\S+/\S+)?[#!]?"
+    r"([1-9]\d{0,8})\b",
+    re.IGNORECASE,
 )
 
 
@@ -86,17 +97,26 @@ def _has_subject(command: str, subject: str) -> bool:
     )
 
 
-def find_pull_request(output: str) -> str | None:
-    """Return the address of the pull request in the output of the command that opened it."""
-    match = _PULL_REQUEST.search(output)
-    return match[0] if match else None
+def find_pull_request(called: str, arguments: str, output: str) -> str | None:
+    """Return what a call did to a pull request, as in `merged #12` or `opened https://…/pull/12`.
+
+    `called` is a command, or the name of a tool with its arguments. The number or address is in the
+    call or in its output; None if it is in neither.
+    """
+    if not may_name_pull_request(called) or (call := _PULL_REQUEST_CALL.search(called)) is None:
+        return None
+    done = _DONE_TO_IT[call[1] or call[3] or call[4]]
+    address = _PULL_REQUEST.search(arguments if done != "opened" else "")
+    address = address or _PULL_REQUEST.search(output)
+    if address is not None:
+        return f"{done} {address[0]}"
+    number = call[2] or next((m[1] for m in map(_NUMBER.search, (arguments, output)) if m), None)
+    return f"{done} #{number}" if number and done != "opened" else None
 
 
-def opens_pull_request(called: str) -> bool:
-    """Return True if a command, or a tool of this name, opens a pull request."""
-    return ("create" in called or "pull-request" in called) and _OPENS_PULL_REQUEST.search(
-        called
-    ) is not None
+def may_name_pull_request(called: str) -> bool:
+    """Return False for nearly all calls, which do nothing to a pull request."""
+    return any(word in called for word in (" pr ", " mr ", "pull-request", "_request"))
 
 
 def _verb(words: list[str]) -> str:

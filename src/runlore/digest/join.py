@@ -29,7 +29,6 @@ from . import Level, Quality
 from .dead_ends import join_dead_ends
 from .requested_lessons import MAX_LESSONS
 from .session import (
-    MAX_COMMANDS,
     MAX_FILES,
     MAX_MOMENTS,
     MAX_NAMES,
@@ -37,10 +36,10 @@ from .session import (
     MAX_SLOW,
     MAX_TESTS,
     Bounded,
+    choose_commands,
     cited_lines,
     keep_weightiest,
     other_citations,
-    rank_commands,
 )
 
 _LEVELS: tuple[str, ...] = get_args(Level)
@@ -165,7 +164,7 @@ class _Lists:
         merged = _merge(
             self.before.commands, self.after.commands, lambda run: run.command, _add_runs
         )
-        return self.bounded.first("commands", rank_commands(merged), MAX_COMMANDS)
+        return choose_commands(merged, self.bounded)
 
     def slow(self) -> tuple[SlowCommand, ...]:
         merged = _merge(

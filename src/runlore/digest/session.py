@@ -36,14 +36,17 @@ from ..model import (
 )
 from ..text.task_ref import task_ref
 from .attempts import build_attempts
+from .corrections import find_corrections
 from .dead_ends import dead_ends
+from .decisions import iter_decisions
 from .errors import summarize_errors
 from .fixes import find_fixes
 from .outcome import judge_outcome
+from .paths import Root
 from .quality import DEFAULT, quality
 from .requested_lessons import MAX_LESSONS, find_requested_lessons
 from .shell_commands import seems_read_only
-from .statements import MAX_REQUEST_CHARS, find_corrections, find_requests, find_result, is_stop
+from .statements import MAX_REQUEST_CHARS, find_requests, find_result, is_stop
 from .text import clean, truncate
 from .work import find_work
 
@@ -80,7 +83,7 @@ def make(
     attempts = build_attempts(own, bodies)
     all_fixes = find_fixes(attempts, bodies)
     outcome = judge_outcome(everything, bodies, attempts, all_fixes)
-    work = find_work(attempts, bodies)
+    work = find_work(attempts, bodies, Root(session.cwd))
     calls = [event for event in own if event.kind in CALL_KINDS]
     kinds = Counter(map(attrgetter("kind"), own))
     spoken = own.main
@@ -88,7 +91,7 @@ def make(
     goal = requests[0] if requests else None
     bounded = Bounded()
     errors, fixes = _select_errors(summarize_errors(attempts), all_fixes, own, bounded)
-    commands = bounded.first("commands", rank_commands(work.commands.values()), MAX_COMMANDS)
+    commands = choose_commands(work.commands.values(), bounded)
     slow = bounded.first(
         "slow", sorted(work.slow.values(), key=lambda command: -command.seconds), MAX_SLOW
     )
@@ -129,7 +132,7 @@ def make(
         told=bounded.first(
             "told", find_requested_lessons(everything, bodies) if own_tools else (), MAX_LESSONS
         ),
-        decisions=bounded.first("decisions", _iter_decisions(own, bodies), MAX_MOMENTS),
+        decisions=bounded.first("decisions", iter_decisions(own, bodies), MAX_MOMENTS),
         retries=session.cost.retries,
         compactions=list(map(attrgetter("view"), own)).count("compact"),
         errors=errors,
@@ -214,16 +217,6 @@ def _moment(event: SessionEvent) -> Moment:
     return Moment(event.seq, shorten(" ".join((event.summary or event.native or "").split())))
 
 
-def _iter_decisions(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Iterator[Moment]:
-    """Yield each decision in one line, from all of its text: its first line may say nothing."""
-    for event in events:
-        if event.kind == "decision":
-            yield Moment(
-                event.seq,
-                shorten(" ".join((bodies.get(event.seq) or event.summary or "")[:2000].split())),
-            )
-
-
 def _iter_stops(events: Iterable[SessionEvent]) -> Iterator[SessionEvent]:
     """Yield each time that a person stepped in.
 
@@ -242,9 +235,16 @@ def _span_s(events: Sequence[SessionEvent]) -> float:
     return round((max(times) - min(times)).total_seconds(), 3) if times else 0.0
 
 
-def rank_commands(commands: Iterable[CommandRun]) -> list[CommandRun]:
-    """Return commands that did something first, and of these the failed and repeated ones."""
-    return sorted(commands, key=lambda run: (seems_read_only(run.command), -run.failed, -run.count))
+def choose_commands(commands: Iterable[CommandRun], bounded: Bounded) -> tuple[CommandRun, ...]:
+    """Return commands in their order: of many, those that did something, and of these the failed
+    and repeated ones."""
+    all_commands = list(commands)
+    weights = {
+        run.command: (seems_read_only(run.command), -run.failed, -run.count) for run in all_commands
+    }
+    ranked = sorted(all_commands, key=lambda run: weights[run.command])
+    chosen = {run.command for run in bounded.first("commands", ranked, MAX_COMMANDS)}
+    return tuple(run for run in all_commands if run.command in chosen)
 
 
 # ── errors and what they cite ─────────────────────────────────────────────────────────────────────

@@ -10,6 +10,8 @@ import msgspec
 from ..model import CommandRun, Commit, Moment, SessionEvent, SlowCommand, TestRun, shorten
 from . import commits as git
 from .attempts import Attempt
+from .command_files import MAY_CHANGE, changed_files
+from .paths import Root
 
 MIN_SLOW_MS = 30_000
 """The duration from which a command counts as slow: a person would not wait for it."""
@@ -30,8 +32,8 @@ class Work(msgspec.Struct):
     pull_requests: dict[str, Moment] = msgspec.field(default_factory=dict)
 
 
-def find_work(attempts: Sequence[Attempt], bodies: Mapping[int, str]) -> Work:
-    """Return the work of all attempts that were not refused."""
+def find_work(attempts: Sequence[Attempt], bodies: Mapping[int, str], root: Root) -> Work:
+    """Return the work of all attempts that were not refused. Paths are relative to the root."""
     work = Work()
     for attempt in attempts:
         action = attempt.action
@@ -39,27 +41,43 @@ def find_work(attempts: Sequence[Attempt], bodies: Mapping[int, str]) -> Work:
             continue
         if action == "shell":
             _add_command(work, attempt, bodies)
+            _add_changed_files(work, attempt, root)
         elif action == "read" and attempt.call is not None and not attempt.failed:
-            work.read.update(dict.fromkeys(attempt.call.files))
+            call = attempt.call
+            work.read.update(dict.fromkeys(root.relative(path, call.cwd) for path in call.files))
         elif action == "edit" and attempt.call is not None and not attempt.failed:
-            _add_edit(work, attempt.call, bodies)
-        elif (
-            action == "mcp"
-            and attempt.call is not None
-            and git.opens_pull_request(attempt.call.tool or "")
-        ):
-            _add_pull_request(work, attempt, bodies)
+            _add_edit(work, attempt.call, bodies, root)
+        elif action == "mcp" and attempt.call is not None:
+            _add_pull_request(work, attempt, attempt.call.tool or "", bodies)
     return work
 
 
-def _add_edit(work: Work, call: SessionEvent, bodies: Mapping[int, str]) -> None:
+def _add_edit(work: Work, call: SessionEvent, bodies: Mapping[int, str], root: Root) -> None:
     body = bodies.get(call.seq, "")
-    for path in call.files:
+    for name in call.files:
+        path = root.relative(name, call.cwd)
+        is_first = path not in work.edited
         work.edited[path] = work.edited.get(path, 0) + 1
-        if work.edited[path] > 1:
-            continue
-        if path not in work.read and _only_adds(body, path):
+        if is_first and path not in work.read and _only_adds(body, name):
             work.created[path] = None
+
+
+def _add_changed_files(work: Work, attempt: Attempt, root: Root) -> None:
+    """Add the files of the repository that a command changes. They count as no edit, because the
+    text of a command does not tell how much it changes."""
+    if attempt.call is None or attempt.failed or not MAY_CHANGE.search(attempt.shell.encode()):
+        return
+    for name in changed_files(attempt.shell):
+        path = root.relative(name, attempt.call.cwd)
+        if root.has(path) and not _NO_SOURCE.search(path):
+            work.edited.setdefault(path, 0)
+
+
+_NO_SOURCE = re.compile(
+    r"(?:^|/)(?:\.git|node_modules|\.venv|dist|build|target|__pycache__)(?:/|$)"
+    r"|\.(?:log|out|err|pid|tmp|bak|backup|egg-info)$"
+)
+"""Files that a command writes and nobody would call a change of the repository."""
 
 
 def _only_adds(body: str, path: str) -> bool:
@@ -95,8 +113,7 @@ def _add_command(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> Non
         _add_slow(work, text, result.seq, result.duration_ms / 1000)
     for sha, subject in _find_commits(attempt, bodies) if git.may_commit(attempt.shell) else ():
         work.commits[sha] = Commit(seq=result.seq, sha=sha, subject=shorten(subject))
-    if git.opens_pull_request(attempt.shell):
-        _add_pull_request(work, attempt, bodies)
+    _add_pull_request(work, attempt, attempt.shell, bodies)
 
 
 def _test_run(attempt: Attempt, text: str) -> TestRun:
@@ -144,7 +161,10 @@ def _find_commits(attempt: Attempt, bodies: Mapping[int, str]) -> list[tuple[str
     return git.find_printed_commits(command, bodies.get(attempt.end_seq, ""))
 
 
-def _add_pull_request(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
+def _add_pull_request(work: Work, attempt: Attempt, called: str, bodies: Mapping[int, str]) -> None:
     result = attempt.result
-    if result is not None and (url := git.find_pull_request(bodies.get(result.seq, ""))):
-        work.pull_requests.setdefault(url, Moment(result.seq, url))
+    if result is None or attempt.failed or not git.may_name_pull_request(called):
+        return
+    arguments = bodies.get(attempt.seq, "")
+    if done := git.find_pull_request(called, arguments, bodies.get(result.seq, "")):
+        work.pull_requests.setdefault(done, Moment(result.seq, done))

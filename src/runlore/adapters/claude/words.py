@@ -86,7 +86,9 @@ CANCELLED = (
     "<tool_use_error>Cancelled: parallel tool call",
 )
 _REASON = re.compile(
-    r"the user said:\s*(.*?)(?:\n\nNote: The user's next message may|\Z)", re.DOTALL
+    r"(?:the user said|the following reason for the rejection):\s*(.*?)"
+    r"(?:\n\nNote: The user's next message may|\Z)",
+    re.DOTALL,
 )
 UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 PERSISTED = "<persisted-output>"

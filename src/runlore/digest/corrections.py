@@ -1,0 +1,225 @@
+"""Corrections: what people said to reject or redirect what the agent did.
+
+Four things count, all of them only after the agent has worked: the reason that was typed when a
+call was refused; an instruction after the agent was stopped; a message that begins by rejecting
+something, or says so in its first sentences; and a failure that is pasted after the agent said that
+it was done. The next task, a question and an approval are none. The words are in
+`correction_words`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from ..model import CALL_KINDS, Moment, SessionEvent
+from ..text.titles import is_small_talk
+from .correction_words import (
+    ENGLISH_OPENINGS,
+    ENGLISH_PHRASES,
+    OPENINGS,
+    PHRASES,
+    STRONG_PHRASES,
+)
+from .statements import extract_request, is_stop
+from .text import truncate
+
+MAX_CORRECTION_CHARS = 300
+_BEGINNING_CHARS = 400
+_PHRASE_CHARS = 240
+"""Characters of a message in which a phrase rejects something. What is pasted comes later."""
+_MAX_PASTE_CHARS = 20_000
+
+
+class _Context(msgspec.Struct):
+    """What happened since the last message of the person."""
+
+    has_worked: bool = False
+    was_stopped: bool = False
+    calls: int = 0
+    reply: str = ""
+    """The last words of the agent."""
+
+
+def find_corrections(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[Moment]:
+    """Return the statements that reject or redirect what was done, in order."""
+    corrections: list[Moment] = []
+    context = _Context()
+    for event in events:
+        kind = event.kind
+        if kind == "user_msg":
+            message = bodies.get(event.seq) or event.summary or ""
+            if context.has_worked and (text := _find_correction(message, context)):
+                corrections.append(Moment(event.seq, truncate(text, MAX_CORRECTION_CHARS)))
+            context = _Context()
+        elif kind == "human_intervention" and is_stop(event):
+            context.was_stopped = True
+            if reason := find_reason(event, bodies.get(event.seq, "")):
+                corrections.append(Moment(event.seq, truncate(reason, MAX_CORRECTION_CHARS)))
+        elif event.role == "assistant" or kind in CALL_KINDS:
+            context.has_worked, context.was_stopped = True, False
+            context.calls += kind in CALL_KINDS
+            if kind == "assistant_msg":
+                context.reply = bodies.get(event.seq) or context.reply
+    return corrections
+
+
+# ── stopping the agent ────────────────────────────────────────────────────────────────────────────
+def find_reason(event: SessionEvent, body: str) -> str:
+    """Return what a person typed when refusing a call, on one line; "" if only the program
+    speaks."""
+    if event.call_id is None:
+        return ""
+    if match := _REASON.search(body[:4000]):
+        reason = match[1]
+    else:
+        reason = "" if event.role != "user" or _CANNED.search(body[:300]) else body[:4000]
+    line = " ".join(reason.split())
+    return "" if is_small_talk(line) or _goes_on(line.lower()) else line
+
+
+_REASON = re.compile(
+    r"(?:following (?:reason|feedback)[^:\n]{0,60}|the user said|user (?:feedback|message)):\s*"
+    r"(.+?)(?:\n\nNote: |\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
+_CANNED = re.compile(
+    r"reject|refus|den(?:y|ied)|cancel|abort|interrupt|dismiss|permission|approval|skipped"
+    r"|wants to clarify|\bthe user\b|\berror\b",
+    re.IGNORECASE,
+)
+"""Words of programs about a refusal."""
+
+
+# ── messages ──────────────────────────────────────────────────────────────────────────────────────
+def _find_correction(message: str, context: _Context) -> str:
+    """Return a message that corrects the agent, on one line; "" if it corrects nothing."""
+    text = extract_request(message)
+    if not text or is_small_talk(text) or _REVIEW.match(text):
+        return ""
+    low = _lowered(text)
+    if context.was_stopped:
+        return "" if _goes_on(low) or _STATUS.match(low) else text
+    if rejects(text, is_answer=_asks(context.reply)) or _pastes_failure(message, context):
+        return text
+    return ""
+
+
+def rejects(text: str, *, is_answer: bool = False) -> bool:
+    """Return True if a message rejects or redirects what was done.
+
+    A "no" to a question of the agent (`is_answer`) is an answer.
+    """
+    low = _lowered(text)
+    start, is_no = _after_lead_in(low)
+    if (is_no and not is_answer) or _OPENINGS.match(low, start):
+        return True
+    if _APPROVES.match(low):
+        return False
+    beginning = low[:_PHRASE_CHARS]
+    if _STRONG_PHRASES.search(beginning):
+        return True
+    return _ASKS_FOR.match(low, start) is None and _PHRASES.search(beginning) is not None
+
+
+def _lowered(text: str) -> str:
+    return text[:_BEGINNING_CHARS].lower().replace("\u2019", "'").strip()
+
+
+def _after_lead_in(low: str) -> tuple[int, bool]:
+    """Return where a message begins after words like "hm, ok", and True if "no" is one of them."""
+    at, is_no = 0, False
+    for _ in range(5):
+        if match := _NO.match(low, at):
+            is_no = True
+        elif (match := _LEAD_IN.match(low, at)) is None:
+            break
+        at = match.end()
+    return at, is_no
+
+
+def _asks(reply: str) -> bool:
+    """Return True if the last sentences of the agent ask something."""
+    return "?" in reply[-200:] or "？" in reply[-200:]
+
+
+_NO = re.compile(
+    r"(?:no|nope|nah)(?:[,.!:;…]+\s*|\s+(?=(?:no|not|don'?t|that|this|it|i|i'?m|you|the|we|revert"
+    r"|wait|use|just)\b)|\Z)"
+    r"|(?:nein|nee|nö|non|não|нет|不|不用|不需要|いいえ|아니요|아뇨)(?:[,.!:…，。、！\s]+|\Z)"
+)
+_LEAD_IN = re.compile(
+    r"(?:please|hey|ok(?:ay)?|well|so|hmm+|um+|uh+|ah+|oh+|sorry|also|and|or|yeah)[,.!:… ]+"
+)
+_OPENINGS = re.compile(
+    "|".join([*ENGLISH_OPENINGS, *(each for words in OPENINGS.values() for each in words)])
+)
+_STRONG_PHRASES = re.compile("|".join(STRONG_PHRASES))
+_PHRASES = re.compile("|".join([*ENGLISH_PHRASES, *PHRASES]))
+_ASKS_FOR = re.compile(
+    r"(?:can|could|will) (?:you|we|i)\b(?! (?:please )?(?:revert|undo|replace))"
+    r"|(?:how|what|where|when|which|who|does|do|is|are|should|would|any|question)\b"
+    r"|(?:now|next(?!\.)|then|add|create|implement|write|fix|review|run|commit|push|merge|explain|give"
+    r"|show|check|update|remove|rename|open|start)\b"
+)
+"""How a question or the next task begins."""
+_APPROVES = re.compile(
+    r"(?:yes|yep|yeah|sure|great|perfect|awesome|nice|thanks?|thank you|cool|excellent"
+    r"|looks? (?:good|great|right)|lgtm|go ahead|sounds good|agreed?|correct|right)\b"
+    r"|(?:it|that|this) (?:seems to )?(?:now )?works?\b(?! (?:only|but))|ja\b|oui\b|sí\b|sim\b|да\b"
+    r"|好的?|可以|はい|네\b"
+)
+_CONTINUES = re.compile(
+    r"\b(?:continue|go on|carry on|keep going|proceed|resume|try again|retry|weiter|continua|继续)"
+)
+_STATUS = re.compile(r"(?:are you (?:still )?there|what happened|how(?:'s| is) it going|status)\b")
+_REVIEW = re.compile(
+    r"(?:(?:pr|code|review(?:er)?|more)\W{1,3}){0,2}(?:feedback|findings?|review)\b"
+    r"|(?:first|second|third|another|one more) (?:pass|remaining)\b|one remaining finding"
+    r"|\d+\. (?:high|medium|low|critical|minor|major|nit)\b|#{1,4} ?(?:findings|review)",
+    re.IGNORECASE,
+)
+"""A review that was pasted: the next task."""
+
+
+def _goes_on(low: str) -> bool:
+    """Return True if a stopped agent is only asked to continue, or praised."""
+    start, _ = _after_lead_in(low)
+    if low.startswith("sorry") or _APPROVES.match(low) or _CONTINUES.match(low, start):
+        return True
+    return len(low.split()) < 8 and _CONTINUES.search(low) is not None
+
+
+# ── failures that were pasted ─────────────────────────────────────────────────────────────────────
+def _pastes_failure(message: str, context: _Context) -> bool:
+    """Return True for a failure that is pasted after the agent said that its work is done."""
+    text = message[:_MAX_PASTE_CHARS]
+    if "\n" not in text and len(text) < 200:
+        return False
+    is_done = _DONE.search(context.reply[-3000:]) is not None and context.calls
+    return (
+        (is_done or _CODE.search(context.reply) is not None)
+        and not _ASKS_FOR.match(_lowered(text))
+        and _FAILURE.search(text) is not None
+    )
+
+
+_DONE = re.compile(
+    r"\b(?:done|fixed|complete[d]?|works?|working|pass(?:es|ing|ed)?|ready|success(?:ful(?:ly)?)?"
+    r"|implemented|updated|created|added|pushed|committed|merged|resolved|all set|shipped|landed"
+    r"|should (?:now )?(?:work|be|load)|will (?:now )?(?:work|ensure|resolve))\b|✅|完成|已"
+    r"|\bfertig\b|\bterminé\b|\blisto\b|готово",
+    re.IGNORECASE,
+)
+_CODE = re.compile(r"```(?!bash|sh\b|shell|console|text|zsh)\w")
+"""Code that an agent without tools hands over."""
+_FAILURE = re.compile(
+    r"^\S*(?:Error|Exception)\b[^\n]{0,40}:|^(?:\S+: )?(?:fatal|error|panic)(?:\[\w+\])?: "
+    r"|\berror (?:TS|NG)\d+|\bnpm (?:ERR!|error)|^Traceback \(most recent"
+    r"|^\s+at [^\n]{1,200}:\d+:\d+|\bexit (?:status|code):? [1-9]"
+    r"|\bexited with (?:code )?[1-9]|^FAILED |\bNS_ERROR_\w+"
+    r"|\b(?:build|test|job)s? failed\b|^(?:ERROR|FAIL)\b|\w+Error: ",
+    re.MULTILINE,
+)

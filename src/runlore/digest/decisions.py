@@ -1,0 +1,135 @@
+"""Decisions of people, with their content: the question and its answer, the plan and its headline.
+
+An agent reports "User has approved your plan": what was approved is in the call. A permission to
+run a call, a changed setting and the progress of a list of steps are no decisions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ..model import Moment, SessionEvent
+from .text import clean, truncate
+
+MAX_DECISION_CHARS = 300
+_MAX_READ_CHARS = 8000
+
+
+def iter_decisions(events: Sequence[SessionEvent], bodies: Mapping[int, str]) -> Iterator[Moment]:
+    """Yield each decision in one line."""
+    decisions = [
+        event for event in events if event.kind == "decision" and not _is_permission(event)
+    ]
+    wanted = {event.call_id for event in decisions} - {None}
+    calls = {
+        event.call_id: clean(bodies.get(event.seq, "")[:_MAX_READ_CHARS])
+        for event in events
+        if event.kind == "tool_call" and event.call_id in wanted
+    }
+    for event in decisions:
+        body = clean(bodies.get(event.seq, "")[:_MAX_READ_CHARS]).strip()
+        if text := _describe(event, body, calls.get(event.call_id, "")):
+            yield Moment(event.seq, truncate(" ".join(text.split()), MAX_DECISION_CHARS))
+
+
+def _is_permission(event: SessionEvent) -> bool:
+    """Return True if a person only let a call run, or changed a setting of the agent."""
+    summary = event.summary or ""
+    return (event.tool is not None and event.action is None) or (
+        event.call_id is None and _NO_DECISION.match(summary) is not None
+    )
+
+
+def _describe(event: SessionEvent, body: str, call: str) -> str:
+    """Return what was decided; "" if the event tells nothing of it."""
+    if _PROGRESS.search(body):
+        return ""
+    if event.call_id is None and event.role != "user" and event.action is None:
+        is_plain = event.role is None or body[:1] == "{"
+        return (_answer_in(body) if is_plain else "") or event.summary or body
+    if event.action == "plan" and event.role == "assistant":
+        return f"plan: {_headline(body)}"
+    if _APPROVED.match(body):
+        plan = body.partition("## Approved Plan:")[2] or _plan_in(call)
+        return f"plan approved: {_headline(plan)}" if plan.strip() else ""
+    if pairs := _ANSWERED.findall(body):
+        return "; ".join(f"{question} → {answer}" for question, answer in pairs)
+    answer = _answer_in(body) or event.summary or ""
+    questions = [_unescaped(text) for text in _QUESTION.findall(call)]
+    question = "; ".join(questions) or _first(_KEYED_QUESTION.search(call))
+    return f"{question} → {answer}" if question and answer else answer
+
+
+_NO_DECISION = re.compile(
+    r"(?:approve\w*|allow\w*|model \S.*|plan_mode\.exit)\Z|.*\(Y\)es/\(N\)o", re.IGNORECASE
+)
+_PROGRESS = re.compile(
+    r"^\s*(?:[-*] )?\[(?:x| |~|completed|pending|in[_ ]progress|done|cancelled)\] ", re.M | re.I
+)
+"""A step of a list that an agent keeps for itself."""
+_APPROVED = re.compile(
+    r"(?:the )?user (?:has )?approved|plan (?:was |has been )?approved|exited plan mode", re.I
+)
+_ANSWERED = re.compile(r'"([^\n]+?)"="(.*?)"(?=\s*(?:[,.;]|selected|user notes|\Z|\n))', re.DOTALL)
+_QUESTION = re.compile(r'"(?:question|prompt)"\s*:\s*"((?:[^"\\]|\\.)+)"')
+_KEYED_QUESTION = re.compile(r"^(?:question|prompt|message|text): ([^\n\[{]+)", re.M)
+_PLAN = re.compile(r"^plan: (.*)", re.M | re.DOTALL)
+_LEAD_IN = re.compile(
+    r"(?:the )?user (?:has )?(?:selected|answered|said|chose)[^:\n]{0,30}:\s*", re.I
+)
+
+
+def _first(match: re.Match[str] | None) -> str:
+    return match[1].strip() if match else ""
+
+
+def _plan_in(call: str) -> str:
+    """Return the plan in the call that proposes it: its value `plan`, or all of a text that has
+    none."""
+    if match := _PLAN.search(call):
+        return match[1]
+    return "" if re.match(r"\w+: ", call) else call
+
+
+def _headline(plan: str) -> str:
+    """Return the first lines of a plan, without the marks of its headings."""
+    lines = [line.replace("**", "").strip(" #-\t") for line in plan.splitlines()]
+    chosen = [line for line in lines if line and line.rstrip(":").lower() not in _HEADINGS][:3]
+    return ". ".join(line.rstrip(".:") for line in chosen)
+
+
+_HEADINGS = frozenset("context plan overview summary background changes goal".split())
+"""Headings that say nothing."""
+
+
+def _answer_in(body: str) -> str:
+    """Return the answer of a person, as a sentence or as the texts of a JSON document."""
+    if body[:1] in "[{":
+        try:
+            return ", ".join(_texts(msgspec.json.decode(body)))
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return body
+    return _LEAD_IN.sub("", body, count=1)
+
+
+def _texts(value: Any, depth: int = 0) -> Iterator[str]:
+    """Yield the texts of a decoded document, without names."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list) and depth < 6:
+        skipped = {"id", "type", "chosen_option_id", "options"}
+        items = (
+            [item for name, item in value.items() if name not in skipped]
+            if isinstance(value, dict)
+            else value
+        )
+        for item in items[:50]:
+            yield from _texts(item, depth + 1)
+
+
+def _unescaped(text: str) -> str:
+    return text.replace('\\"', '"').replace("\\n", " ")
