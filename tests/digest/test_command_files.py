@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from runlore.digest.command_files import MAX_FILES, MAY_CHANGE, changed_files
+from runlore.digest.command_files import MAX_FILES, MAY_CHANGE, changed_files, shown_files
 
 GIT_PATCH = """git apply <<'EOF'
 --- a/src/old.py
@@ -120,3 +120,20 @@ def test_any_text_takes_little_time(command: str) -> None:
     began = time.perf_counter()
     assert len(changed_files(command)) <= MAX_FILES
     assert time.perf_counter() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("command", "files"),
+    [
+        ("cat a.py b.py | head -5", ("a.py", "b.py")),
+        ("sed -n '1,40p' src/a.py && tail -n 20 b.log", ("src/a.py", "b.log")),
+        ("cd src; head -30 'my file.py'", ("src/my file.py",)),
+        ("cat a.py > b.py", ("a.py",)),
+        ("sed -i s/a/b/ a.py", ()),
+        ("cat <<'EOF' > a.py\nx\nEOF", ()),
+        ("cat $file *.py", ()),
+        ("git show HEAD:a.py", ()),
+    ],
+)
+def test_files_that_a_command_prints_are_read(command: str, files: tuple[str, ...]) -> None:
+    assert shown_files(command) == files

@@ -1,5 +1,5 @@
-"""A digest as lines to read: what was asked, what was done, what went wrong, what fixed it, how it
-ended.
+"""A digest as lines to read: what was asked, what came of it, what was done, what went wrong and
+what fixed it, what people decided.
 
 From values to text; nothing here asks the store or prints. All text of the session passes `clean`
 or `one_line`.
@@ -9,83 +9,95 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ..digest.shell_commands import seems_read_only
 from ..model import DIGEST_VERSION, CommandRun, Digest, Moment, TestRun
 from ..text.words import count, duration
 from .output import clean, fit, one_line, paint, screen, wrap
 
 SHOWN = 8
 """Maximum number of items of a list; --json has all."""
+MAX_GOAL_LINES, MAX_RESULT_LINES = 4, 10
 
 
-def render(digest: Digest, cwd: str | None = None) -> Iterator[str]:
-    """Yield the digest, without the head of its session. Paths are relative to `cwd`."""
-    yield from _summary(digest)
-    yield from _files(digest, f"{cwd.rstrip('/')}/" if cwd else "")
-    yield from _work(digest)
-    yield from _conversation(digest)
+def render(digest: Digest) -> Iterator[str]:
+    """Yield the digest, without the head of its session."""
+    yield from _requests(digest)
+    yield from _result(digest)
+    yield from _files(digest)
+    yield from _published(digest)
+    yield from _list("tested", [_tested(run) for run in digest.tests], digest.cut.get("tests", 0))
     yield from _errors(digest)
+    yield from _conversation(digest)
+    yield from _commands(digest)
+    yield from _figures(digest)
     yield from _notes(digest)
 
 
-def _summary(digest: Digest) -> Iterator[str]:
-    yield from _quoted_lines("asked", digest.goal, digest.goal_seq)
+def _requests(digest: Digest) -> Iterator[str]:
+    yield from _quoted_lines("asked", digest.goal, digest.goal_seq, MAX_GOAL_LINES)
+    later = [request for request in digest.requests if request.seq != digest.goal_seq]
+    if more := max(0, len(later) - SHOWN) + digest.cut.get("requests", 0):
+        yield f"{_name('')}{paint(f'and {more:,} more, then', 'dim')}"
+    yield from _moments("" if digest.goal else "asked", later[-SHOWN:])
+    yield from _line("task", one_line(digest.task_ref or ""))
+
+
+def _result(digest: Digest) -> Iterator[str]:
+    if digest.result is not None:
+        text = f"(the agent's own words) {digest.result.text}"
+        yield from _quoted_lines("result", text, digest.result.seq, MAX_RESULT_LINES)
     yield from _line("ended", ending(digest))
-    yield from _line("kind", f"{digest.quality}" if digest.quality else "")
-    yield from _line(
-        "took",
-        (
-            f"{duration(digest.active_s)} of work, {duration(digest.wall_s)} from first to last"
-            if digest.wall_s
-            else ""
-        ),
-    )
-    yield from _line(
-        "did", ", ".join(f"{number} × {one_line(tool)}" for tool, number in _highest(digest.tools))
-    )
 
 
-def _files(digest: Digest, inside: str) -> Iterator[str]:
+def _files(digest: Digest) -> Iterator[str]:
     for name, files in (
         ("edited", digest.files_edited),
         ("created", digest.files_created),
         ("read", digest.files_read),
     ):
-        # An agent may name a file in two ways.
-        names = dict.fromkeys(one_line(path.removeprefix(inside)) for path in files)
-        yield from _list(name, list(names), digest.cut.get(f"files_{name}", 0))
+        names = [one_line(path) for path in files]
+        yield from _list(name, names, digest.cut.get(f"files_{name}", 0))
 
 
-def _work(digest: Digest) -> Iterator[str]:
-    yield from _list(
-        "ran", [_command_lines(run) for run in digest.commands], digest.cut.get("commands", 0)
-    )
-    yield from _list("tested", [_tested(run) for run in digest.tests], digest.cut.get("tests", 0))
-    yield from _list(
-        "committed", [f"{commit.sha} {one_line(commit.subject)}" for commit in digest.commits], 0
-    )
-    yield from _list(
-        "asked to merge", [one_line(request.text) for request in digest.pull_requests], 0
-    )
+def _published(digest: Digest) -> Iterator[str]:
+    commits = [f"{commit.sha} {one_line(commit.subject)}" for commit in digest.commits]
+    yield from _list("committed", commits, digest.cut.get("commits", 0))
+    yield from _moments("pull requests", digest.pull_requests, digest.cut.get("pull_requests", 0))
 
 
 def _conversation(digest: Digest) -> Iterator[str]:
-    for name, moments in (
-        ("decided", digest.decisions),
-        ("corrected", digest.corrections),
-        ("stepped in", digest.interventions),
-        ("delegated", digest.subagents),
+    for name, field in (
+        ("corrected", "corrections"),
+        ("decided", "decisions"),
+        ("stepped in", "interventions"),
+        ("delegated", "subagents"),
     ):
-        yield from _moments(name, moments)
+        yield from _moments(name, getattr(digest, field), digest.cut.get(field, 0))
     yield from _list(
         "was told",
         [f"#{told.seq} lesson {one_line(told.lesson)}" for told in digest.told],
         digest.cut.get("told", 0),
     )
-    beside = [count(digest.retries, "retry", "retries")] * bool(digest.retries)
+
+
+def _commands(digest: Digest) -> Iterator[str]:
+    """Yield the commands in their order: those that only read a file are left out first."""
+    working = [run for run in digest.commands if not seems_read_only(run.command)]
+    shown = working or digest.commands
+    left_out = len(digest.commands) - len(shown) + digest.cut.get("commands", 0)
+    yield from _list("ran", [_command_lines(run) for run in shown], left_out)
+
+
+def _figures(digest: Digest) -> Iterator[str]:
     yield from _line(
-        "besides",
-        ", ".join([*beside, *[count(digest.compactions, "compaction")] * bool(digest.compactions)]),
+        "did", ", ".join(f"{number} × {one_line(tool)}" for tool, number in _highest(digest.tools))
     )
+    times = f"{duration(digest.active_s)} of work, {duration(digest.wall_s)} from first to last"
+    yield from _line("took", times if digest.wall_s else "")
+    yield from _line("kind", digest.quality or "")
+    parts = [count(digest.retries, "retry", "retries")] * bool(digest.retries)
+    parts += [count(digest.compactions, "compaction")] * bool(digest.compactions)
+    yield from _line("besides", ", ".join(parts))
 
 
 def _notes(digest: Digest) -> Iterator[str]:
@@ -135,6 +147,8 @@ def _errors(digest: Digest) -> Iterator[str]:
             room = max(MIN_WIDTH, screen()[0] - len(ref) - 4)
             summary = fit(f"{fix.how}: {one_line(step.summary)}", room)
             yield f"  {paint(ref, 'green')}  {summary}"
+    if digest.errors:
+        yield ""
 
 
 def _command_lines(run: CommandRun) -> str:
@@ -158,19 +172,18 @@ def _tested(run: TestRun) -> str:
     )
 
 
-def _quoted_lines(name: str, text: str | None, seq: int | None) -> Iterator[str]:
-    lines = (
-        list(wrap(clean(text), max(MIN_WIDTH, screen()[0] - WIDTH - len(f"#{seq} "))))
-        if text
-        else []
-    )
+def _quoted_lines(name: str, text: str | None, seq: int | None, max_lines: int) -> Iterator[str]:
+    width = max(MIN_WIDTH, screen()[0] - WIDTH - len(f"#{seq} "))
+    lines = [line for line in wrap(clean(text), width) if line.strip()] if text else []
     if lines:
         yield f"{_name(name)}{paint(f'#{seq}', 'cyan')} {lines[0]}"
-        yield from (" " * WIDTH + line for line in lines[1:4])
+        yield from (" " * WIDTH + line for line in lines[1:max_lines])
+    if len(lines) > max_lines:
+        yield " " * WIDTH + paint("…", "dim")
 
 
-def _moments(name: str, moments: Sequence[Moment]) -> Iterator[str]:
-    yield from _list(name, [f"#{moment.seq} {one_line(moment.text)}" for moment in moments], 0)
+def _moments(name: str, moments: Sequence[Moment], cut: int = 0) -> Iterator[str]:
+    yield from _list(name, [f"#{moment.seq} {one_line(moment.text)}" for moment in moments], cut)
 
 
 WIDTH, MIN_WIDTH = 16, 40

@@ -1,4 +1,4 @@
-"""The files that a shell command changes, as far as its text says so.
+"""The files that a shell command changes or shows, as far as its text says so.
 
 Understood are redirections, `tee`, `sed -i`, `perl -i`, `mv`, `cp`, `rm`, `touch`, `git mv`,
 `git rm`, and patches in a here-document. A name that only the shell knows (`$out`, `*.py`) is left
@@ -67,6 +67,48 @@ def changed_files(command: str) -> tuple[str, ...]:
         return ()
     found = dict.fromkeys(_changed(command, "", _MAX_SHELLS))
     return tuple(found)[:MAX_FILES]
+
+
+def shown_files(command: str) -> tuple[str, ...]:
+    """Return the files that a command prints: the operands of `cat`, `head`, `sed -n` and the like.
+
+    They are seen from the folder that the command is started in. Never raises.
+    """
+    if _CODE.match(command) or "<<" in command or not _MAY_SHOW.search(command):
+        return ()
+    found: dict[str, None] = {}
+    words: list[str] = []
+    folder = ""
+    for token in _TOKEN.finditer(f"{command[:MAX_CHARS]}\n"):
+        if token["bad"]:
+            break
+        if token["turn"] or token["word"]:
+            words.append(token["turn"] or _unquoted(token["word"]))
+            continue
+        words = _unwrapped(words)
+        if words[:1] == ["cd"] and len(words) == 2 and not _UNKNOWN.search(words[1]):
+            folder = posixpath.join(folder, words[1])
+        found |= dict.fromkeys(_known(_operands_shown(words), folder))
+        words = []
+    return tuple(found)[:MAX_FILES]
+
+
+_MAY_SHOW = re.compile(r"\b(?:cat|head|tail|nl|less|more|bat|sed)\b")
+_SHOWING = frozenset("cat head tail nl less more bat".split())
+
+
+def _operands_shown(words: list[str]) -> list[str]:
+    """Return the files that a simple command prints."""
+    redirected = next((n for n, word in enumerate(words) if ">" in word or "<" in word), len(words))
+    program, *rest = words[:redirected] or [""]
+    operands = [word for word in rest if not word.startswith("-")]
+    if program == "sed":
+        is_printing = any(re.fullmatch(r"-[nErsz]*n[Ersz]*", word) for word in rest)
+        return operands[1:] if is_printing else []
+    if program not in _SHOWING:
+        return []
+    is_counted = program in ("head", "tail") and any(word in ("-n", "-c") for word in rest)
+    return operands[1:] if is_counted else operands
 
 
 def _split_here_documents(command: str) -> tuple[str, list[str]]:

@@ -19,10 +19,12 @@ COMMIT_NAME = re.compile(r"\b[0-9a-f]{7,40}\b(?!\.\.)")
 MAX_LINES = 200
 _DECORATION = re.compile(r"^\([^)]*\) ")  # Added by git: `(HEAD -> main)`.
 # Lookbehinds stand after the word in these patterns, so that a search goes from word to word.
-_FIRST_NAME = re.compile(r"([0-9a-f](?<!\w.)[0-9a-f]{6,39})\b(?!\.\.)(.*)")
-"""The first commit name of each line, and what follows it."""
+_FIRST_NAME = re.compile(r"([0-9a-f](?<![\w.].)[0-9a-f]{6,39})\b(?!\.\.)(.*)")
+"""The first commit name of each line, and what follows it. The digits of a fraction are none."""
 _COMMANDS = re.compile(r"git(?<!\wgit)\s+([^\n;&|]{1,400})")
-_REPORT = re.compile(r"\n\[[^\]\n]* ([0-9a-f]{4,40})\] ([^\n]*)")
+_REPORT = re.compile(r"(?:\n|\\n|: \")\[[^\]\n\"]* ([0-9a-f]{4,40})\] ((?:[^\n\\]|\\[^n])*)")
+"""A report of git. Some agents show output as JSON."""
+_WORD = re.compile(r"[^\W\d_]{2}")
 _PULL_REQUEST = re.compile(
     r"https?://[^\s\"'<>)\]]{3,200}/(?:pull|pulls|merge_requests|pull-requests)/\d{1,9}\b"
 )
@@ -84,7 +86,9 @@ def find_printed_commits(command: str, output: str) -> list[tuple[str, str]]:
     lines = _FIRST_NAME.findall("\n".join(output.splitlines()[:MAX_LINES]))
     commits = [(name, _DECORATION.sub("", rest.strip(), count=1)) for name, rest in lines]
     return [
-        (name, subject) for name, subject in commits if subject and _has_subject(command, subject)
+        (name, subject)
+        for name, subject in commits
+        if _WORD.search(subject) and _has_subject(command, subject)
     ]
 
 

@@ -9,6 +9,7 @@ counted in `cut`.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -121,7 +122,9 @@ def make(
         tools=bounded.counts("tools", Counter(event.tool for event in calls if event.tool)),
         kinds=bounded.counts("kinds", kinds),
         subagents=bounded.first(
-            "subagents", (_moment(event) for event in calls if event.action == "agent"), MAX_MOMENTS
+            "subagents",
+            (_moment(event) for event in calls if _starts_agent(event, bodies)),
+            MAX_MOMENTS,
         ),
         wall_s=_span_s(own),
         active_s=round(session.cost.wall_clock_s, 3),
@@ -215,6 +218,18 @@ _DEFAULT_BRANCHES = frozenset("HEAD main master trunk develop dev gh-pages".spli
 
 def _moment(event: SessionEvent) -> Moment:
     return Moment(event.seq, shorten(" ".join((event.summary or event.native or "").split())))
+
+
+def _starts_agent(call: SessionEvent, bodies: Mapping[int, str]) -> bool:
+    """Return True for a call that gives a task to a subagent, and does not talk to a running
+    one."""
+    if call.action != "agent":
+        return False
+    body = bodies.get(call.seq, "")
+    return bool(body.strip()) and _TO_AGENT.search(body[:2000]) is None
+
+
+_TO_AGENT = re.compile(r"^(?:target|to|recipient|agent_id|agent_ids|ids|timeout_ms): ", re.M)
 
 
 def _iter_stops(events: Iterable[SessionEvent]) -> Iterator[SessionEvent]:

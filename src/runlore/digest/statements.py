@@ -42,16 +42,33 @@ def find_requests(prompts: Iterable[SessionEvent], bodies: Mapping[int, str]) ->
     requests = []
     for event in prompts:
         text = extract_request(bodies.get(event.seq) or event.summary or "")
-        if text and not is_small_talk(text):
+        if _asks(text):
             requests.append(Moment(event.seq, truncate(text, MAX_GOAL_CHARS)))
     return requests
+
+
+def _asks(text: str) -> bool:
+    """Return True if a prompt asks for something: it is no greeting, no bare answer, and does not
+    only tell the agent to go on."""
+    return bool(text) and not is_small_talk(text) and _NO_REQUEST.fullmatch(text) is None
+
+
+_NO_REQUEST = re.compile(
+    r"\W*(?:(?:ok(?:ay)?|yes|please|sorry|now|let'?s)\W+)*(?:[a-z]|\d{1,2}|try (?:it )?again|retry"
+    r"|go(?: ahead| for it)?|do it|keep going|carry on|weiter|继续|続けて|계속)(?: please)?\W*",
+    re.IGNORECASE,
+)
+_DIRECTIVES = re.compile(r"^::[\w-]+\{[^\n]*\}[ \t]*$", re.MULTILINE)
+"""Lines that an agent writes for its own program."""
+_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 
 
 def find_result(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Moment | None:
     """Return the last words of the agent, in its own lines; None if it said nothing."""
     for event in reversed(list(events)):
         if event.kind == "assistant_msg" and (text := clean(bodies.get(event.seq, "")).strip()):
-            return Moment(event.seq, truncate(text, MAX_RESULT_CHARS))
+            words = _CODE.sub("…", _DIRECTIVES.sub("", text)).strip(" …\n")
+            return Moment(event.seq, truncate(words or text, MAX_RESULT_CHARS))
     return None
 
 

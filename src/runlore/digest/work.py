@@ -10,7 +10,7 @@ import msgspec
 from ..model import CommandRun, Commit, Moment, SessionEvent, SlowCommand, TestRun, shorten
 from . import commits as git
 from .attempts import Attempt
-from .command_files import MAY_CHANGE, changed_files
+from .command_files import MAY_CHANGE, changed_files, shown_files
 from .paths import Root
 
 MIN_SLOW_MS = 30_000
@@ -41,7 +41,7 @@ def find_work(attempts: Sequence[Attempt], bodies: Mapping[int, str], root: Root
             continue
         if action == "shell":
             _add_command(work, attempt, bodies)
-            _add_changed_files(work, attempt, root)
+            _add_command_files(work, attempt, root)
         elif action == "read" and attempt.call is not None and not attempt.failed:
             call = attempt.call
             work.read.update(dict.fromkeys(root.relative(path, call.cwd) for path in call.files))
@@ -62,15 +62,20 @@ def _add_edit(work: Work, call: SessionEvent, bodies: Mapping[int, str], root: R
             work.created[path] = None
 
 
-def _add_changed_files(work: Work, attempt: Attempt, root: Root) -> None:
-    """Add the files of the repository that a command changes. They count as no edit, because the
-    text of a command does not tell how much it changes."""
-    if attempt.call is None or attempt.failed or not MAY_CHANGE.search(attempt.shell.encode()):
+def _add_command_files(work: Work, attempt: Attempt, root: Root) -> None:
+    """Add the files of the repository that a command shows or changes. They count as no edit,
+    because the text of a command does not tell how much it changes."""
+    if attempt.call is None or attempt.failed:
         return
-    for name in changed_files(attempt.shell):
-        path = root.relative(name, attempt.call.cwd)
-        if root.has(path) and not _NO_SOURCE.search(path):
-            work.edited.setdefault(path, 0)
+    for command in iter_commands(attempt.shell):
+        for name in shown_files(command):
+            path = root.relative(name, attempt.call.cwd)
+            if root.has(path):
+                work.read[path] = None
+        for name in changed_files(command) if MAY_CHANGE.search(command.encode()) else ():
+            path = root.relative(name, attempt.call.cwd)
+            if root.has(path) and not _NO_SOURCE.search(path):
+                work.edited.setdefault(path, 0)
 
 
 _NO_SOURCE = re.compile(
@@ -101,12 +106,15 @@ _NOT_ADDED = re.compile(r"\n(?!\+)")
 
 def _add_command(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
     call, result = attempt.call, attempt.result
-    text = shorten(" ".join(attempt.shell[:1000].split()))
-    if call is None or not text:
+    commands = iter_commands(attempt.shell)
+    texts = [shorten(" ".join(command[:1000].split())) for command in commands]
+    if call is None or not any(texts):
         return
+    text = texts[0] if len(texts) == 1 else shorten("; ".join(texts))
     if call.kind == "test_run":
         work.tests.append(_test_run(attempt, text))
-    _count_run(work, attempt, text)
+    for each in texts:
+        _count_run(work, attempt, each, failed=attempt.failed and len(texts) == 1)
     if result is None:
         return
     if result.duration_ms and result.duration_ms >= MIN_SLOW_MS:
@@ -114,6 +122,29 @@ def _add_command(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> Non
     for sha, subject in _find_commits(attempt, bodies) if git.may_commit(attempt.shell) else ():
         work.commits[sha] = Commit(seq=result.seq, sha=sha, subject=shorten(subject))
     _add_pull_request(work, attempt, attempt.shell, bodies)
+
+
+def iter_commands(shell: str) -> list[str]:
+    """Return the commands of a shell call.
+
+    Some agents run commands from a program of their own: its other calls are no commands, and
+    neither is waiting for one that was started before.
+    """
+    if _PROGRAM.match(shell):
+        found = (match[1] or match[2] or match[3] for match in _PROGRAM_COMMAND.finditer(shell))
+        return [_ESCAPED.sub(r"\1", command.replace("\\n", "\n")) for command in found]
+    return [] if _WAITS.match(shell) else [shell]
+
+
+_PROGRAM = re.compile(
+    r"\s*(?:const|let|var|await|async|function)\s"
+    r"|\s*(?://|text\(|for \(|return )[^\0]*\b(?:tools\.|ALL_TOOLS)"
+)
+_PROGRAM_COMMAND = re.compile(
+    r"""\b(?:cmd|command)['"]?:\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`)"""
+)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_WAITS = re.compile(r"\s*(?:cell_id|session_id|timeout_ms): ")
 
 
 def _test_run(attempt: Attempt, text: str) -> TestRun:
@@ -128,13 +159,13 @@ def _test_run(attempt: Attempt, text: str) -> TestRun:
     )
 
 
-def _count_run(work: Work, attempt: Attempt, text: str) -> None:
+def _count_run(work: Work, attempt: Attempt, text: str, *, failed: bool) -> None:
     before = work.commands.get(text)
     work.commands[text] = CommandRun(
         seq=attempt.end_seq,
         command=text,
         count=(before.count if before else 0) + 1,
-        failed=(before.failed if before else 0) + attempt.failed,
+        failed=(before.failed if before else 0) + failed,
         exit_code=attempt.result.exit_code if attempt.result is not None else None,
     )
 

@@ -195,7 +195,7 @@ def show_digest(
         write_json(digest.to_dict(), "--digest")
     elif seq is None:
         script = query.transcript(store, uid)
-        page([*head(script), "", *render_digest(digest, script.session.cwd)], pager=is_paged(ctx))
+        page([*head(script), "", *render_digest(digest)], pager=is_paged(ctx))
     else:
         raise NotFound(f"{uid}#{seq} was evicted, and nothing is kept of it")
 
