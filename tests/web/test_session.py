@@ -42,6 +42,14 @@ def test_a_session_reads_in_turns_with_what_they_cost(client: Client) -> None:
     assert "claude --resume cd613e30" in page
 
 
+def test_a_page_tells_what_happened_from_the_digest(client: Client) -> None:
+    page = client.get(f"/s/{SHOP}")
+    told = page.partition("<summary>What happened</summary>")[2].partition("</details>")[0]
+    names = re.findall(r"<h3>([^<]+)</h3>", told)
+    assert names[:4] == ["asked", "the agent’s last words", "ended", "files changed"]
+    assert f'<a href="/s/{quote(SHOP, safe="")}' in told or f"/s/{SHOP}" in told
+
+
 def test_a_session_answers_to_the_beginning_of_its_id(client: Client) -> None:
     assert "Fix the flaky" in client.get("/s/cd613e30")
     assert client.ask("/s/no-such-session").status == 404

@@ -23,6 +23,12 @@ MAY_CHANGE = re.compile(
 )
 """What a command that changes a file has in it; most commands have none of it."""
 
+MAY_WRITE = re.compile(
+    r"(?<![\d&=<-])>(?![&=])|\d>(?!&|\s*/dev/)|\b(?:tee|mv|cp|rm|touch|install|patch|apply_?patch)\b"
+    r"|\b(?:sed|perl)\b[^|;&\n]*\s-\w*i|\bgit\b[^|;&\n]*\b(?:mv|rm|apply|am)\b"
+)
+"""As `MAY_CHANGE`, and much rarer in commands that change nothing."""
+
 _TOKEN = re.compile(
     r"""(?P<turn>(?<![=-])\d?(?:&>>?|>>|>\||>&|>|<<<|<<|<&|<))|(?P<sign>&&|\|\||\|&|[;|&()\n])"""
     r"""|(?<!\S)\#[^\n]*|(?P<word>(?:[^\s'"\\;|&<>()]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+)"""
@@ -93,7 +99,8 @@ def shown_files(command: str) -> tuple[str, ...]:
     return tuple(found)[:MAX_FILES]
 
 
-_MAY_SHOW = re.compile(r"\b(?:cat|head|tail|nl|less|more|bat|sed)\b")
+_MAY_SHOW = re.compile(r"(?:^|[;&(\n])\s*(?:cat|head|tail|nl|less|more|bat|sed)\s")
+"""What a command that prints a file has in it. After a pipe these print what they are given."""
 _SHOWING = frozenset("cat head tail nl less more bat".split())
 
 

@@ -7,7 +7,7 @@ import re
 
 _IS_ABSOLUTE = re.compile(r"/|~|[A-Za-z]:/")
 _WORKTREE = re.compile(r"(?:\.[\w-]+/)?\.?worktrees?/[^/]+/(?=.)")
-_WORKTREE_BESIDE = re.compile(r"(?:\.|__|[-_])worktrees/[^/]+/(?=.)")
+_SIBLING_WORKTREE = re.compile(r"(?:\.|__|[-_])worktrees/[^/]+/(?=.)")
 
 
 class Root:
@@ -32,8 +32,8 @@ class Root:
         if not self.folder or not full.startswith(self.folder):
             return full
         rest = full[len(self.folder) :]
-        if beside := _WORKTREE_BESIDE.match(rest):
-            return rest[beside.end() :]
+        if sibling := _SIBLING_WORKTREE.match(rest):
+            return rest[sibling.end() :]
         if not rest.startswith("/"):
             return full
         inside = _WORKTREE.match(rest, 1)

@@ -10,7 +10,7 @@ import msgspec
 from ..model import CommandRun, Commit, Moment, SessionEvent, SlowCommand, TestRun, shorten
 from . import commits as git
 from .attempts import Attempt
-from .command_files import MAY_CHANGE, changed_files, shown_files
+from .command_files import MAY_WRITE, changed_files, shown_files
 from .paths import Root
 
 MIN_SLOW_MS = 30_000
@@ -40,8 +40,9 @@ def find_work(attempts: Sequence[Attempt], bodies: Mapping[int, str], root: Root
         if attempt.is_refused:
             continue
         if action == "shell":
-            _add_command(work, attempt, bodies)
-            _add_command_files(work, attempt, root)
+            commands = iter_commands(attempt.shell)
+            _add_commands(work, attempt, commands, bodies)
+            _add_command_files(work, attempt, commands, root)
         elif action == "read" and attempt.call is not None and not attempt.failed:
             call = attempt.call
             work.read.update(dict.fromkeys(root.relative(path, call.cwd) for path in call.files))
@@ -62,17 +63,17 @@ def _add_edit(work: Work, call: SessionEvent, bodies: Mapping[int, str], root: R
             work.created[path] = None
 
 
-def _add_command_files(work: Work, attempt: Attempt, root: Root) -> None:
+def _add_command_files(work: Work, attempt: Attempt, commands: list[str], root: Root) -> None:
     """Add the files of the repository that a command shows or changes. They count as no edit,
     because the text of a command does not tell how much it changes."""
     if attempt.call is None or attempt.failed:
         return
-    for command in iter_commands(attempt.shell):
+    for command in commands:
         for name in shown_files(command):
             path = root.relative(name, attempt.call.cwd)
             if root.has(path):
                 work.read[path] = None
-        for name in changed_files(command) if MAY_CHANGE.search(command.encode()) else ():
+        for name in changed_files(command) if MAY_WRITE.search(command) else ():
             path = root.relative(name, attempt.call.cwd)
             if root.has(path) and not _NO_SOURCE.search(path):
                 work.edited.setdefault(path, 0)
@@ -104,9 +105,10 @@ def _only_adds(body: str, path: str) -> bool:
 _NOT_ADDED = re.compile(r"\n(?!\+)")
 
 
-def _add_command(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
+def _add_commands(
+    work: Work, attempt: Attempt, commands: list[str], bodies: Mapping[int, str]
+) -> None:
     call, result = attempt.call, attempt.result
-    commands = iter_commands(attempt.shell)
     texts = [shorten(" ".join(command[:1000].split())) for command in commands]
     if call is None or not any(texts):
         return

@@ -233,12 +233,17 @@ class Digest(Value, frozen=True, kw_only=True):
     else its branch, unless that is a default one."""
     title: str | None = None
     files_read: tuple[str, ...] = ()
+    """Files that a tool read or a command printed. Paths in the folder of the session, or in a
+    worktree of it, are relative to it; the same in the next two and in `edits`."""
     files_edited: tuple[str, ...] = ()
+    """Files that were changed, by a tool, a patch or a command."""
     files_created: tuple[str, ...] = ()
     commands: tuple[CommandRun, ...] = ()
+    """In the order of their first run."""
     tests: tuple[TestRun, ...] = ()
     commits: tuple[Commit, ...] = ()
     pull_requests: tuple[Moment, ...] = ()
+    """What was done to pull requests, such as `opened https://…/pull/12` and `merged #12`."""
     edits: dict[str, int] = msgspec.field(default_factory=dict)
     """The number of changes, for files that were changed several times."""
     slow: tuple[SlowCommand, ...] = ()
@@ -253,9 +258,11 @@ class Digest(Value, frozen=True, kw_only=True):
     """The duration without pauses."""
     interventions: tuple[Moment, ...] = ()
     corrections: tuple[Moment, ...] = ()
-    """Messages of a person that reject or redirect what was done."""
+    """What a person said to reject or redirect what was done: messages, and the reasons of
+    refusals."""
     told: tuple[RequestedLesson, ...] = ()
     decisions: tuple[Moment, ...] = ()
+    """What a person decided: a question with its answer, or the beginning of an approved plan."""
     retries: int = 0
     compactions: int = 0
     errors: tuple[ErrorSummary, ...] = ()

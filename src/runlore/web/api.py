@@ -230,7 +230,7 @@ def get_session(request: Request, store: Store, _: Config) -> SessionAnswer:
         parts=session.parts_of(found),
         children=list(found.children.values()),
         resume=session.resume_command(found.session),
-        faults=session.faults_of(store, found.session.session_uid),
+        faults=session.faults_of(session.stored_digest(store, found.session.session_uid)),
     )
 
 

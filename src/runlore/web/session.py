@@ -17,11 +17,12 @@ from ..errors import NotFound, RunloreError, StoreError
 from ..export import images
 from ..export.outline import Block, Outline, bodies_of, texts
 from ..export.pages import cost_words
-from ..model import Fix, Session
+from ..model import Digest, Fix, Session
 from ..query import resuming
 from ..store import Store
 from ..timeline import model_context
 from .charts import strip
+from .digest import build_sections
 from .rendering import borrow_store, render
 from .sessions import unfinished
 
@@ -153,8 +154,18 @@ def page(request: Request) -> Response:
             is_running=session.ended_at is not None
             and abs(datetime.now(UTC) - session.ended_at) < RUNNING,
             is_inside=False,
-            faults=faults_of(store, uid),
+            faults=faults_of(digest := stored_digest(store, uid)),
+            digest=build_sections(digest) if digest else [],
         )
+
+
+def stored_digest(store: Store, uid: str) -> Digest | None:
+    """Return the digest of a session; None where there is none yet, or a damaged one, which is for
+    the doctor."""
+    try:
+        return store.digests.get(uid)
+    except StoreError:
+        return None
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -165,13 +176,8 @@ class Fault(msgspec.Struct, frozen=True):
     fix: Fix | None
 
 
-def faults_of(store: Store, uid: str) -> dict[int, Fault]:
-    """By the event at which it was seen. Nothing where there is no digest yet, or a damaged one,
-    which is for the doctor."""
-    try:
-        digest = store.digests.get(uid)
-    except StoreError:
-        return {}
+def faults_of(digest: Digest | None) -> dict[int, Fault]:
+    """Return the errors of a session by the event at which they were seen."""
     if digest is None:
         return {}
     fixes = {fix.fingerprint: fix for fix in digest.fixes if fix.how is not None and fix.is_shown}
@@ -201,7 +207,7 @@ def part(request: Request) -> Response:
             blocks=shown,
             bodies=bodies,
             is_inside=is_inside,
-            faults=faults_of(store, uid),
+            faults=faults_of(stored_digest(store, uid)),
             following=None if is_last or not is_inside else number(request, "n", 0) + 1,
         )
 

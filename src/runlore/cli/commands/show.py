@@ -99,7 +99,7 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
     "--digest",
     "is_digest",
     is_flag=True,
-    help="Show its goal, its errors and its outcome on one screen.",
+    help="Show what was requested, done and decided, and how it ended, on one screen.",
 )
 @click.option(
     "--branch", metavar="N|all", help="Show what a rewind left behind, by number; or everything."
