@@ -304,7 +304,7 @@ def test_what_was_wasted_is_told_as_before_when_all_events_have_left(
 
 
 @pytest.mark.parametrize("agent", ["claude", "codex", "mini_swe_agent"])
-def test_what_errors_fixes_and_patterns_cite_can_be_read_when_all_events_have_left(
+def test_what_a_digest_cites_can_be_read_when_all_events_have_left(
     store: Store, config: Config, agent: str
 ) -> None:
     roots = [str(case / "root") for case in CASES if case.parent.name == agent]
@@ -318,6 +318,8 @@ def test_what_errors_fixes_and_patterns_cite_can_be_read_when_all_events_have_le
                 *(step.seq for step in fix.steps),
                 *([fix.fixed_seq] if fix.fixed_seq is not None else []),
             }
+        seqs |= {request.seq for request in one.requests}
+        seqs |= {one.result.seq} if one.result else set()
         bodies = store.sessions.bodies(one.session_uid)
         cited[one.session_uid] = {seq for seq in seqs if bodies.get(seq, "").strip()}
     assert any(cited.values())

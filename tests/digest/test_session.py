@@ -174,6 +174,23 @@ def test_the_result_is_what_the_agent_said_last(line: Timeline) -> None:
     assert Timeline().say("fix it").digest.result is None
 
 
+def test_an_answer_to_thanks_is_no_result(line: Timeline) -> None:
+    line.say("fix it").reply("Fixed the door.").say("Thanks!").reply("You are welcome!")
+    result = line.digest.result
+    assert result is not None
+    assert result.text == "Fixed the door."
+    greeted = Timeline().say("hello").reply("Hello!").digest.result
+    assert greeted is not None
+    assert greeted.text == "Hello!"
+
+
+def test_the_result_is_told_without_code_and_directives(line: Timeline) -> None:
+    line.say("fix it").reply('Done:\n```py\nx = 1\n```\nIt works.\n::git-push{cwd="/w"}')
+    result = line.digest.result
+    assert result is not None
+    assert result.text == "Done:\n…\nIt works."
+
+
 @pytest.mark.parametrize(
     ("fields", "task"),
     [

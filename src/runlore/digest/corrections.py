@@ -198,7 +198,7 @@ def _pastes_failure(message: str, context: _Context) -> bool:
     text = message[:_MAX_PASTE_CHARS]
     if "\n" not in text and len(text) < 200:
         return False
-    is_done = _DONE.search(context.reply[-3000:]) is not None and context.calls
+    is_done = context.calls > 0 and _DONE.search(context.reply[-3000:]) is not None
     return (
         (is_done or _CODE.search(context.reply) is not None)
         and not _ASKS_FOR.match(_lowered(text))

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from ..model import Moment, SessionEvent
-from ..text.titles import is_small_talk
+from ..model import CALL_KINDS, Moment, SessionEvent
+from ..text.titles import is_greeting, is_small_talk
 from ..timeline import is_prompt
 from .text import clean, truncate
 
@@ -64,9 +64,21 @@ _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 
 
 def find_result(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Moment | None:
-    """Return the last words of the agent, in its own lines; None if it said nothing."""
-    for event in reversed(list(events)):
-        if event.kind == "assistant_msg" and (text := clean(bodies.get(event.seq, "")).strip()):
+    """Return the last words of the agent, in its own lines; None if it said nothing.
+
+    Its thanks for thanks are no result, unless it said nothing else.
+    """
+    replies: list[SessionEvent] = []
+    is_talk = False
+    for event in events:
+        if event.kind == "user_msg":
+            is_talk = is_greeting(bodies.get(event.seq) or event.summary or "")
+        elif event.kind in CALL_KINDS:
+            is_talk = False
+        elif event.kind == "assistant_msg" and not (is_talk and replies):
+            replies.append(event)
+    for event in reversed(replies):
+        if text := clean(bodies.get(event.seq, "")).strip():
             words = _CODE.sub("…", _DIRECTIVES.sub("", text)).strip(" …\n")
             return Moment(event.seq, truncate(words or text, MAX_RESULT_CHARS))
     return None

@@ -26,14 +26,16 @@ _GREETING = (
     r"hi|hey|hello|hallo|yo|hola|hiya|howdy|greetings|bonjour|salut|ciao|ola|olá|namaste|привет"
     r"|здравствуйте|你好|您好|こんにちは|안녕하세요|안녕"
 )
-_TALK = (
+_PLEASANTRY = (
     r"good (?:morning|afternoon|evening|day)|guten (?:morgen|tag|abend)"
     r"|how are you(?: doing)?(?: today)?|what'?s up|nice to meet you"
     r"|(?:many )?thanks(?: a lot| so much| again| very much| everyone)?"
     r"|thank (?:you|u)(?: so much| very much| again)?|thx|ty|cheers|danke(?: schön)?|merci"
     r"(?: beaucoup)?|gracias|grazie|obrigad[oa]|спасибо|谢谢|ありがとう(?:ございます)?|감사합니다"
     r"|(?:great|good|nice) (?:job|work)|well done|perfect|awesome|bye|goodbye|see you"
-    r"|ok|okay|yes|yep|yeah|sure|no|continue|go on|keep going|proceed|resume|test"
+)
+_TALK = (
+    rf"{_PLEASANTRY}|ok|okay|yes|yep|yeah|sure|no|continue|go on|keep going|proceed|resume|test"
     r"|testing|ping|please"
 )
 _SMALL_TALK = re.compile(
@@ -43,6 +45,7 @@ _SMALL_TALK = re.compile(
     rf" (?!(?:{_GREETING}|{_TALK})\b)\w{{1,12}}\b)?|{_TALK})\b\W*)+",
     re.IGNORECASE,
 )
+_GREETS = re.compile(rf"\W*(?>(?:{_GREETING}|{_PLEASANTRY})\b\W*)+", re.IGNORECASE)
 _COMMAND = re.compile(r"\A/([\w:.-]{1,80})(?=\s|\Z)\s*")
 _SETUP_COMMANDS = frozenset(
     """add-dir agents approvals clear color compact compress config context copy cost doctor effort
@@ -111,6 +114,11 @@ def weak_title(line: str | None) -> str | None:
 def is_small_talk(text: str) -> bool:
     """Return True if a text only greets, thanks, agrees or asks to go on."""
     return len(text) <= MAX_SMALL_TALK_CHARS and _SMALL_TALK.fullmatch(text) is not None
+
+
+def is_greeting(text: str) -> bool:
+    """Return True if a text only greets, thanks or praises."""
+    return len(text) <= MAX_SMALL_TALK_CHARS and _GREETS.fullmatch(text) is not None
 
 
 def unwrap(prompt: str) -> str:
