@@ -249,6 +249,29 @@ def test_files_that_commands_change_count_when_they_are_in_the_repository(line: 
     assert (made.files_edited, made.edits) == (("src/p.py", "src/s.py"), {})
 
 
+def test_commands_are_read_out_of_the_program_that_runs_them(line: Timeline) -> None:
+    program = (
+        "const [one, two] = await Promise.all([\n"
+        '  tools.exec_command({ cmd: "git status --short", workdir: "/w" }),\n'
+        '  tools.exec_command({ cmd: "sed -n \'1,9p\' \\"a b.py\\"", workdir: "/w" })\n]);'
+    )
+    line.call(program, "ok", exit_code=0)
+    line.call("const r = await tools.search({ query: 'x' });", "none")
+    line.call("cell_id: 24\nyield_time_ms: 1000", "still running")
+    made = line.digest
+    assert [run.command for run in made.commands] == [
+        "git status --short", "sed -n '1,9p' \"a b.py\"",
+    ]  # fmt: skip
+    assert made.files_read == ("a b.py",)
+
+
+def test_a_subagent_is_a_call_that_gives_a_task(line: Timeline) -> None:
+    line.call("message: look around\ntask_name: scout", "started", action="agent")
+    line.call("target: scout\nmessage: and the cellar", "sent", action="agent")
+    line.call("timeout_ms: 1000", "nothing yet", action="agent").call("", "[]", action="agent")
+    assert [moment.seq for moment in line.digest.subagents] == [0]
+
+
 def test_commands_are_in_their_order(line: Timeline) -> None:
     for command, code in (("ls", 0), ("make build", 1), ("git status", 0), ("make test", 0)):
         line.call(command, "x", exit_code=code, is_error=bool(code))
@@ -296,14 +319,16 @@ def test_commits_and_pull_requests_are_those_that_were_made(line: Timeline) -> N
     )
     line.call(quiet, "2b3c4d5 (HEAD -> main) Mend the door\n0000000 of someone else", exit_code=0)
     line.call("git commit -q -m 'No luck'", "3c4d5e6 No luck", exit_code=1)
+    shown = '{"seconds": 0.921464375,\n"output": "[main 4d5e6f7] Paint it\\n 1 file changed"}'
+    line.call("git commit -m 'Paint it, red'", shown, exit_code=0)
     line.call("gh pr view 7", "https://github.com/acme/api/pull/7", exit_code=0)
     line.call("gh pr create --fill", "https://github.com/acme/api/pull/8\n", exit_code=0)
     made = line.digest
     assert [(commit.sha, commit.subject, commit.seq) for commit in made.commits] == [
-        ("1a2b3c4", "Fix it", 3), ("2b3c4d5", "Mend the door", 5),
+        ("1a2b3c4", "Fix it", 3), ("2b3c4d5", "Mend the door", 5), ("4d5e6f7", "Paint it", 9),
     ]  # fmt: skip
     assert [(request.text, request.seq) for request in made.pull_requests] == [
-        ("opened https://github.com/acme/api/pull/8", 11)
+        ("opened https://github.com/acme/api/pull/8", 13)
     ]
 
 

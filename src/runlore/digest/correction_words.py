@@ -14,7 +14,7 @@ ENGLISH_OPENINGS = (
     r"(?:that|this|it|these|those)(?:'?s| is| was| are| were| still| does| did| do| looks?)?"
     r" ?(?:not|n'?t|wrong|incorrect|broken|bad|worse|still)\b",
     r"(?:that|this|it)(?:'?s| is) (?:too? much\b|too |the wrong |wrong|annoying"
-    r"|an? (?:ancient|old|outdated|wrong) )",
+    r"|an? (?:old|outdated|wrong|ancient) )",
     r"(?:doesn'?t|does not|didn'?t|did not|isn'?t|not) (?:work|fix|right|correct|what|the same)",
     r"still (?:doesn'?t|does not|not|isn'?t|fail|broken|wrong|the same|see|get|no\b|there|have)",
     r"(?:wrong|incorrect)\b",
@@ -76,9 +76,8 @@ ENGLISH_PHRASES = (
     r"\b(?:concerns|worries|bothers) me\b",
     r"\b(?:something|it|that|this|you) broke\b",
     r"\bwe (?:lost|are missing|no longer have)\b",
-    r"\b(?:looks?|shows?|feels?|seems?)(?: like)? (?:a )?(?:worse|wrong|broken|off|weird|ancient"
-    r"|implausible|terrible|bad|ugly)\b",
-    r"\blook\.\.\.",
+    r"\b(?:looks?|shows?|feels?|seems?)(?: like)? (?:a )?(?:worse|wrong|broken|off|weird"
+    r"|terrible|bad|ugly|outdated)\b",
     r"\bhas nothing to do with\b",
     r"\b(?:use|make|do|try|go with|put|call|parse|keep)\b.{1,60}\binstead\b"
     r"(?=\s*(?:[.!?,]|$|of\b))",

@@ -29,6 +29,8 @@ class Root:
                 return posixpath.normpath(full)
             full = posixpath.join(here.replace("\\", "/"), full)
         full = posixpath.normpath(full)
+        if full == self.folder:
+            return "."
         if not self.folder or not full.startswith(self.folder):
             return full
         rest = full[len(self.folder) :]

@@ -44,8 +44,8 @@ def find_work(attempts: Sequence[Attempt], bodies: Mapping[int, str], root: Root
             _add_commands(work, attempt, commands, bodies)
             _add_command_files(work, attempt, commands, root)
         elif action == "read" and attempt.call is not None and not attempt.failed:
-            call = attempt.call
-            work.read.update(dict.fromkeys(root.relative(path, call.cwd) for path in call.files))
+            paths = [root.relative(path, attempt.call.cwd) for path in attempt.call.files]
+            work.read.update(dict.fromkeys(path for path in paths if path != "."))
         elif action == "edit" and attempt.call is not None and not attempt.failed:
             _add_edit(work, attempt.call, bodies, root)
         elif action == "mcp" and attempt.call is not None:
