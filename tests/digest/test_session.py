@@ -121,6 +121,12 @@ def test_the_goal_is_the_first_prompt_that_asks_for_something(line: Timeline) ->
     [
         (["/model", "/review the changes on this branch"], "the changes on this branch"),
         (["!make test", "why does it fail?"], "why does it fail?"),
+        (["/review /simplify\n\nScope: this branch"], "Scope: this branch"),
+        (["/model /compact"], None),
+        (
+            ["<pr_description>\nThe door squeaks.\n</pr_description>\n<rules>No oil.</rules>"],
+            "The door squeaks.",
+        ),
         (["[Image #1] make this button blue"], "make this button blue"),
         (
             ["Implement the following plan:\n\n# Cache the index\n\nIt is slow."],

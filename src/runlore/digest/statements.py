@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ..model import CALL_KINDS, Moment, SessionEvent
-from ..text.titles import is_greeting, is_small_talk
+from ..text.titles import find_tagged_request, is_greeting, is_small_talk
 from ..timeline import is_prompt
 from .text import clean, truncate
 
@@ -20,6 +20,8 @@ MAX_REQUEST_CHARS = 200
 MAX_RESULT_CHARS = 1000
 _MAX_READ_CHARS = 4000
 """Characters of a prompt that are looked at."""
+_MAX_COMMANDS = 5
+"""Commands before a prompt."""
 _MAX_COMMAND_CHARS = 100
 """More characters than the name of a command before a prompt has."""
 
@@ -92,6 +94,7 @@ def extract_request(text: str, enough: int = MAX_GOAL_CHARS) -> str:
     """
     text = text[:_MAX_READ_CHARS]
     if text.lstrip()[:1] == "<":
+        text = find_tagged_request(text) or text
         for _ in range(4):
             text, before = _without_start(_TAGS, text), text
             if text is before:
@@ -102,10 +105,12 @@ def extract_request(text: str, enough: int = MAX_GOAL_CHARS) -> str:
     text = _to_line(text, enough + _MAX_COMMAND_CHARS)
     if text.startswith("!"):
         return ""
-    if text.startswith("/"):
-        text = _without_start(_COMMAND, text)
-        return "" if _COMMAND.match(text) or len(text.split()) < 2 else text
-    return text
+    is_command = text.startswith("/")
+    for _ in range(_MAX_COMMANDS if is_command else 0):
+        text, before = _without_start(_COMMAND, text), text
+        if text is before:
+            break
+    return "" if is_command and len(text.split()) < 2 else text
 
 
 def _to_line(text: str, enough: int) -> str:

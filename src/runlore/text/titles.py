@@ -135,6 +135,16 @@ def unwrap(prompt: str) -> str:
     return text.strip()
 
 
+def find_tagged_request(text: str) -> str | None:
+    """Return what is in the tag at the beginning of a text that is named for a request."""
+    tag = _TAG.match(text)
+    if tag is None or not _REQUEST_TAG.match(tag[1]):
+        return None
+    end = text.find(f"</{tag[1]}>", tag.end())
+    inner = text[tag.end() : end] if end >= 0 else text[tag.end() :]
+    return inner if _WORD.search(inner) else None
+
+
 def _is_request(arguments: str) -> bool:
     """Return True if the arguments of a command say what is wanted without its name."""
     if arguments.startswith("/"):
