@@ -11,6 +11,8 @@ import posixpath
 import re
 from collections.abc import Generator, Iterator
 
+import re2
+
 MAX_CHARS = 20_000
 """Characters of a command that are looked at, without its here-documents."""
 MAX_FILES = 100
@@ -23,11 +25,12 @@ MAY_CHANGE = re.compile(
 )
 """What a command that changes a file has in it; most commands have none of it."""
 
-MAY_WRITE = re.compile(
-    r"(?<![\d&=<-])>(?![&=])|\d>(?!&|\s*/dev/)|\b(?:tee|mv|cp|rm|touch|install|patch|apply_?patch)\b"
-    r"|\b(?:sed|perl)\b[^|;&\n]*\s-\w*i|\bgit\b[^|;&\n]*\b(?:mv|rm|apply|am)\b"
+MAY_WRITE = re2.compile(
+    rb"(?:^|[^0-9=<>-])>{1,2}(?:[^&=>]|$)|[0-9]>{1,2}\s*(?:[^&/\s>]|/[^d])"
+    rb"|\b(?:tee|mv|cp|rm|touch|install|patch|apply_?patch)\b"
+    rb"|\b(?:sed|perl)\b[^|;&\n]*\s-\w*i|\bgit\b[^|;&\n]*\b(?:mv|rm|apply|am)\b"
 )
-"""As `MAY_CHANGE`, and much rarer in commands that change nothing."""
+"""As `MAY_CHANGE`, and much rarer in commands that change nothing. RE2 reads them once."""
 
 _TOKEN = re.compile(
     r"""(?P<turn>(?<![=-])\d?(?:&>>?|>>|>\||>&|>|<<<|<<|<&|<))|(?P<sign>&&|\|\||\|&|[;|&()\n])"""

@@ -24,7 +24,7 @@ from .correction_words import (
     STRONG_PHRASES,
 )
 from .statements import extract_request, is_stop
-from .text import truncate
+from .text import build_finder, truncate
 
 MAX_CORRECTION_CHARS = 300
 _BEGINNING_CHARS = 400
@@ -198,12 +198,10 @@ def _pastes_failure(message: str, context: _Context) -> bool:
     text = message[:_MAX_PASTE_CHARS]
     if "\n" not in text and len(text) < 200:
         return False
+    if _ASKS_FOR.match(_lowered(text)) or not _find_failures(text):
+        return False
     is_done = context.calls > 0 and _DONE.search(context.reply[-3000:]) is not None
-    return (
-        (is_done or _CODE.search(context.reply) is not None)
-        and not _ASKS_FOR.match(_lowered(text))
-        and _FAILURE.search(text) is not None
-    )
+    return is_done or _CODE.search(context.reply) is not None
 
 
 _DONE = re.compile(
@@ -215,11 +213,13 @@ _DONE = re.compile(
 )
 _CODE = re.compile(r"```(?!bash|sh\b|shell|console|text|zsh)\w")
 """Code that an agent without tools hands over."""
-_FAILURE = re.compile(
-    r"^\S*(?:Error|Exception)\b[^\n]{0,40}:|^(?:\S+: )?(?:fatal|error|panic)(?:\[\w+\])?: "
-    r"|\berror (?:TS|NG)\d+|\bnpm (?:ERR!|error)|^Traceback \(most recent"
-    r"|^\s+at [^\n]{1,200}:\d+:\d+|\bexit (?:status|code):? [1-9]"
-    r"|\bexited with (?:code )?[1-9]|^FAILED |\bNS_ERROR_\w+"
-    r"|\b(?:build|test|job)s? failed\b|^(?:ERROR|FAIL)\b|\w+Error: ",
-    re.MULTILINE,
+_find_failures = build_finder(
+    (
+        r"(?m)^\S*(?:Error|Exception)\b[^\n]{0,40}:",
+        r"(?m)^(?:\S+: )?(?:fatal|error|panic)(?:\[\w+\])?: ",
+        r"\berror (?:TS|NG)\d+|\bnpm (?:ERR!|error)|\bNS_ERROR_\w",
+        r"(?m)^Traceback \(most recent|^\s+at [^\n]{1,200}:\d+:\d+|^FAILED |^(?:ERROR|FAIL)\b",
+        r"\bexit (?:status|code):? [1-9]|\bexited with (?:code )?[1-9]",
+        r"\b(?:build|test|job)s? failed\b|\wError: ",
+    )
 )

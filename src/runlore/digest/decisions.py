@@ -74,7 +74,9 @@ _PROGRESS = re.compile(
 _APPROVED = re.compile(
     r"(?:the )?user (?:has )?approved|plan (?:was |has been )?approved|exited plan mode", re.I
 )
-_ANSWERED = re.compile(r'"([^\n]+?)"="(.*?)"(?=\s*(?:[,.;]|selected|user notes|\Z|\n))', re.DOTALL)
+_ANSWERED = re.compile(
+    r'"([^\n]{1,600}?)"="(.{0,600}?)"(?=\s*(?:[,.;]|selected|user notes|\Z|\n))', re.DOTALL
+)
 _QUESTION = re.compile(r'"(?:question|prompt)"\s*:\s*"((?:[^"\\]|\\.)+)"')
 _KEYED_QUESTION = re.compile(r"^(?:question|prompt|message|text): ([^\n\[{]+)", re.M)
 _PLAN = re.compile(r"^plan: (.*)", re.M | re.DOTALL)

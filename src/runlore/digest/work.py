@@ -73,7 +73,8 @@ def _add_command_files(work: Work, attempt: Attempt, commands: list[str], root: 
             path = root.relative(name, attempt.call.cwd)
             if root.has(path):
                 work.read[path] = None
-        for name in changed_files(command) if MAY_WRITE.search(command) else ():
+        may_write = MAY_WRITE.search(command.encode("utf-8", "replace"))
+        for name in changed_files(command) if may_write else ():
             path = root.relative(name, attempt.call.cwd)
             if root.has(path) and not _NO_SOURCE.search(path):
                 work.edited.setdefault(path, 0)
