@@ -54,7 +54,7 @@ class ClaudeAdapter(JsonlAdapter):
     name = "claude"
     label = "Claude Code"
     aliases: tuple[str, ...] = ("claude-cli",)
-    version = 6
+    version = 7
     blob_mark = b'"base64"'
     reader = "runlore.adapters.claude.reader"
     roots: tuple[str, ...] = (
