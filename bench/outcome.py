@@ -1,19 +1,19 @@
-"""Outcomes of sessions compared with hidden tests: the reliability and coverage of each level of
-evidence.
+"""Outcomes of sessions compared with hidden tests: precision and coverage of each level and kind of
+evidence, beside what simple rules reach.
 
     python bench/outcome.py --labelled DIR/labelled
     python bench/outcome.py --labelled DIR/labelled --half tuning    # while writing the rules
 
-The baseline is "who spoke last": a session that ends with the agent's words has succeeded, one that
-ends with the user's was abandoned. MCC is that of naming failures: a verdict of `fail` against all
-others, over all sessions.
+The bars: a `fail` is right in 97 % of the cases, and a `success` more often by 5 points than the
+base rate, which is the share of sessions that the hidden tests accept. Coverage is the share of all
+sessions. The baselines: "submitted" calls a session a success if it handed its work in (a
+submission, a commit), else a failure; "last test" goes by the last run of tests; "who spoke last"
+calls it a success if the agent did.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
-from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -22,9 +22,13 @@ from _labelled import Labelled, sweagent, vorflux
 from runlore.digest import Outcome
 from runlore.digest.outcome import outcome
 
-Judged = list[tuple[Labelled, Outcome]]
 HALVES = ("tuning", "held-out")
-VERDICTS = ("success", "fail", "abandoned", "unknown")
+MIN_FAIL = 0.97
+MIN_LIFT = 0.05
+
+Judged = list[tuple[Labelled, Outcome]]
+Pairs = list[tuple[bool, str]]
+"""The truth (resolved or not), and a verdict."""
 
 
 def main() -> None:
@@ -39,69 +43,92 @@ def main() -> None:
     )
     parser.add_argument("--each", action="store_true", help="a line for each session")
     options = parser.parse_args()
-    for name, load in (("sweagent", sweagent), ("vorflux", vorflux)):
-        sessions = list(load(options.labelled / name))
-        for half in (options.half,) if options.half else (*HALVES, None):
-            chosen = [
-                session
-                for session in sessions
-                if half is None or session.is_held_out == (half == "held-out")
-            ]
-            judged = [(session, outcome(session.events, session.bodies)) for session in chosen]
-            report(f"{name}, {half} half" if half else f"{name}, both halves", judged)
+    sets = {
+        "sweagent": list(sweagent(options.labelled / "sweagent")),
+        "vorflux": list(vorflux(options.labelled / "vorflux")),
+    }
+    for half in (options.half,) if options.half else (*HALVES, None):
+        for name, sessions in sets.items():
+            judged = judge(sessions, half)
+            report(f"{name}, {half or 'both'} half" + "s" * (half is None), judged)
             for session, found in judged if options.each else ():
                 truth = "resolved" if session.is_resolved else "failed"
-                print(
-                    f"  {truth:9} {found.verdict:9} {found.level:12} {session.name}  {found.reason}"
-                )
+                print(f"  {truth:9} {found.verdict:9} {found.by:12} {session.name} {found.reason}")
+
+
+def judge(sessions: Iterable[Labelled], half: str | None) -> Judged:
+    return [
+        (session, outcome(session.events, session.bodies))
+        for session in sessions
+        if half is None or session.is_held_out == (half == "held-out")
+    ]
 
 
 def report(title: str, judged: Judged) -> None:
-    failed = sum(not session.is_resolved for session, _ in judged)
-    print(f"\n{title}: {len(judged)} sessions, {failed} failed")
-    print(f"  {'':22}{'success':>9}{'fail':>9}{'abandoned':>11}{'unknown':>9}{'MCC':>8}")
-    rows: tuple[tuple[str, Callable[[Labelled, Outcome], str]], ...] = (
-        ("verdict", lambda _, found: found.verdict),
-        ("who spoke last", lambda session, _: who_spoke_last(session)),
-    )
-    for name, verdict_of in rows:
-        pairs = [(session.is_resolved, verdict_of(session, found)) for session, found in judged]
-        for is_resolved in (True, False):
-            counts = Counter(verdict for truth, verdict in pairs if truth == is_resolved)
-            cells = "".join(
-                f"{counts[verdict]:>{11 if verdict == 'abandoned' else 9}}" for verdict in VERDICTS
-            )
-            score = (
-                f"{mcc((not truth, verdict == 'fail') for truth, verdict in pairs):8.3f}"
-                if is_resolved
-                else ""
-            )
-            print(f"  {name + (', resolved' if is_resolved else ', failed'):22}{cells}{score}")
-    named = [session for session, found in judged if found.verdict == "fail"]
-    right = sum(not session.is_resolved for session in named)
+    base = sum(session.is_resolved for session, _ in judged) / max(1, len(judged))
+    print(f"\n{title}: {len(judged)} sessions, base rate of success {base:.3f}")
+    print(f"  {'':30}{'claimed':>8}{'right':>7}{'precision':>11}{'bar':>7}{'coverage':>10}")
+    for verdict in ("success", "fail"):
+        row(f"{verdict}", pairs_of(judged, lambda _: True), verdict, base)
+    kinds = sorted({(found.level, found.by) for _, found in judged if found.verdict != "unknown"})
+    for level in sorted({level for level, _ in kinds}):
+        for verdict in ("success", "fail"):
+            row(f"  {level}", pairs_of(judged, in_level(level)), verdict, base)
+    for level, by in kinds:
+        for verdict in ("success", "fail"):
+            row(f"    {level}: {by}", pairs_of(judged, of_kind(by)), verdict, base)
+    unknown = sum(found.verdict == "unknown" for _, found in judged)
+    print(f"  unknown: {unknown} of {len(judged)}")
+    for name, guess in BASELINES.items():
+        pairs = [(session.is_resolved, guess(session)) for session, _ in judged]
+        for verdict in ("success", "fail"):
+            row(f"baseline {name}", pairs, verdict, base)
+
+
+def in_level(level: str) -> Callable[[Outcome], bool]:
+    return lambda found: found.level == level
+
+
+def of_kind(by: str) -> Callable[[Outcome], bool]:
+    return lambda found: found.by == by
+
+
+def pairs_of(judged: Judged, counts: Callable[[Outcome], bool]) -> Pairs:
+    """Return the truth and the verdict of all sessions; what does not count is unknown."""
+    return [
+        (session.is_resolved, found.verdict if counts(found) else "unknown")
+        for session, found in judged
+    ]
+
+
+def row(name: str, pairs: Pairs, verdict: str, base: float) -> None:
+    """Print how often a verdict is claimed and right, if it is claimed at all."""
+    rights = [truth == (verdict == "success") for truth, claimed in pairs if claimed == verdict]
+    if not rights:
+        return
+    bar = MIN_FAIL if verdict == "fail" else min(1.0, base + MIN_LIFT)
+    precision = sum(rights) / len(rights)
     print(
-        f"  failures named: {right} of {failed} ({right / max(1, failed):.0%}), precision"
-        f" {right / max(1, len(named)):.3f}"
+        f"  {name + ' ' + verdict if name != verdict else name:30}{len(rights):8}{sum(rights):7}"
+        f"{precision:11.3f}{bar:7.3f}{len(rights) / len(pairs):10.1%}"
+        f"{'' if precision >= bar else '  below'}"
     )
-    reliability(judged)
 
 
-def reliability(judged: Judged) -> None:
-    """Return the claimed confidence and the observed accuracy of each level and verdict."""
-    print(f"  {'level':12} {'verdict':10}{'claimed':>8}{'n':>5}{'coverage':>10}{'observed':>10}")
-    groups: dict[tuple[str, str, float], list[bool]] = {}
-    for session, found in judged:
-        if found.verdict != "unknown":
-            is_right = session.is_resolved == (found.verdict == "success")
-            groups.setdefault((found.level, found.verdict, found.confidence), []).append(is_right)
-    for (level, verdict, claimed), rights in sorted(groups.items()):
-        observed = sum(rights) / len(rights)
-        mark = "" if observed >= claimed else "  below what is claimed"
-        print(
-            f"  {level:12}"
-            f" {verdict:10}{claimed:8.2f}{len(rights):5}"
-            f"{len(rights) / len(judged):10.1%}{observed:10.2f}{mark}"
-        )
+def submitted(session: Labelled) -> str:
+    last = session.events[-1]
+    has_committed = any(
+        event.kind == "tool_call" and "git commit" in session.bodies.get(event.seq, "")
+        for event in session.events
+    )
+    return "success" if has_committed or last.kind == "completion" else "fail"
+
+
+def last_test(session: Labelled) -> str:
+    runs = [event for event in session.events if event.tests is not None]
+    if not runs or runs[-1].tests is None:
+        return "unknown"
+    return "fail" if runs[-1].tests.failed else "success"
 
 
 def who_spoke_last(session: Labelled) -> str:
@@ -109,14 +136,7 @@ def who_spoke_last(session: Labelled) -> str:
     return "abandoned" if spoken and spoken[-1].role == "user" else "success"
 
 
-def mcc(pairs: Iterable[tuple[bool, bool]]) -> float:
-    """Return Matthews' correlation of two truth values; 0 if one of them is constant."""
-    counts = Counter(pairs)
-    tp, fp, fn, tn = (
-        counts[key] for key in ((True, True), (False, True), (True, False), (False, False))
-    )
-    product = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
-    return (tp * tn - fp * fn) / math.sqrt(product) if product else 0.0
+BASELINES = {"submitted": submitted, "last test": last_test, "who spoke last": who_spoke_last}
 
 
 if __name__ == "__main__":

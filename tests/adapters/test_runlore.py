@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from runlore.adapters import Normalized, Source, get
 from runlore.adapters.runlore.calls import describe_call
 from runlore.adapters.runlore.lines import Line
 from runlore.adapters.runlore.usage import usage_of
+from runlore.digest.attempts import find_attempts
 from runlore.errors import LogError
 from runlore.live import LiveSession, SessionStore
 from runlore.model import LogRecord, SessionEvent, Usage
@@ -255,6 +257,49 @@ def test_skills_and_runs_are_told(live: SessionStore, tmp_path: Path) -> None:
     assert (failed.summary, failed.is_error) == ("skill tdd: fail", True)
     assert told["error", "state.failed"].summary == "rate limited"
     assert ("lifecycle", "state.started") in told
+
+
+def test_a_check_that_passed_because_its_command_failed_is_no_error(live: SessionStore) -> None:
+    session = live.create()
+    with session.skills.run("tdd", phase="red") as run, run.attempt(model="m") as attempt:
+        attempt.verified(
+            by="test", command="pytest -q", exit_code=1, passed=True, detail="1 failed in 0.1s"
+        )
+    found = derive(live, session.id)
+    assert not any(event.is_error for event in found.events)
+    bodies = {event.seq: body for event, body in zip(found.events, found.bodies, strict=True)}
+    assert not any(attempt.failed for attempt in find_attempts(found.events, bodies))
+    assert "by test: passed with exit code 1" in [event.summary for event in found.events]
+    assert "skill.attempt_finished/verified" in [event.native for event in found.events]
+
+
+@pytest.mark.parametrize(
+    ("end", "outcome", "by"),
+    [
+        (lambda run: run.complete({"report": "done"}), "success", "run"),
+        (lambda run: run.complete(quality="failed"), "fail", "run"),
+        (lambda run: run.fail("rate limited"), "fail", "run"),
+        (lambda run: run.cancel("not needed"), "abandoned", "run"),
+        (lambda run: run.pause("write", reason="waits"), "unknown", "run"),
+        (lambda run: None, "unknown", ""),
+    ],
+    ids=["complete", "complete badly", "fail", "cancel", "pause", "active"],
+)
+def test_the_status_of_a_run_is_its_outcome(
+    live: SessionStore, tmp_path: Path, end: Callable[[Any], None], outcome: str, by: str
+) -> None:
+    session = live.create()
+    session.append(user("write the report"))
+    session.append(assistant("I am at it."))
+    session.state.start(goal_id="g")
+    end(session.state)
+    session.close()
+    with closing(open_store(str(tmp_path / "memory.db"))) as store:
+        pipeline.sync(store, config.load(), agents=["runlore"], quiet_s=-1e9)
+        found = store.sessions.get(f"runlore:{session.id}")
+    assert found is not None
+    assert (found.outcome, found.outcome_by) == (outcome, by)
+    assert found.outcome_level == ("unknown" if outcome == "unknown" else "verified")
 
 
 def test_tokens_of_an_attempt_are_left_to_the_messages_where_these_tell_them(

@@ -326,7 +326,7 @@ def test_marks_are_shown_chosen_by_and_taken_back(run: Run, stored: Path) -> Non
     )
     assert json.loads(run("mark", "alpha", "--json").stdout) == {
         "uid": "toy:alpha", "pinned": True, "name": "The build", "tags": ["hard"],
-        "note": "ask Ada",
+        "note": "ask Ada", "outcome": None,
     }  # fmt: skip
     [one] = json.loads(run("ls", "--text", "#hard", "--json").stdout)
     assert (one["uid"], one["title"]) == ("toy:alpha", "The build")
@@ -340,6 +340,38 @@ def test_marks_are_shown_chosen_by_and_taken_back(run: Run, stored: Path) -> Non
     assert json.loads(run("mark", "alpha", "--json").stdout)["tags"] == []
     assert json.loads(run("ls", "--json").stdout)[1]["title"] == "Fix the build"
     assert run("mark", "alpha", "--pin", "--unpin").exit_code == 2
+
+
+def test_a_marked_outcome_is_shown_everywhere_and_taken_back(run: Run, covered: Path) -> None:
+    def outcome() -> str:
+        [one] = [one for one in json.loads(run("ls", "--json").stdout) if one["uid"] == "toy:alpha"]
+        return f"{one['outcome']} {one['outcome_level']} {one['outcome_by']}".strip()
+
+    assert outcome() == "unknown unknown"
+    assert "success" in run("mark", "alpha", "--outcome", "success").stdout
+    assert json.loads(run("mark", "alpha", "--json").stdout)["outcome"] == "success"
+    assert outcome() == "success verified mark"
+    assert [
+        one["uid"] for one in json.loads(run("ls", "--outcome", "success", "--json").stdout)
+    ] == ["toy:alpha"]
+    for shown in (run("ls"), run("show", "alpha"), run("show", "alpha", "--digest")):
+        assert "success (verified: marked)" in shown.stdout
+    digest = json.loads(run("show", "alpha", "--digest", "--json").stdout)
+    assert (digest["outcome"], digest["outcome_by"]) == ("success", "mark")
+    with (covered / "alpha.jsonl").open("ab") as file:
+        file.write(line(s="alpha", id="new", text="more", at=99))
+    assert run("sync").exit_code == 0
+    assert run("mark", "alpha", "--note", "still so").exit_code == 0
+    assert outcome() == "success verified mark"
+    there = str(covered.parent / "copy.db")
+    assert run("backup", there).exit_code == 0
+    with closing(open_store(there)) as store:
+        copied = store.sessions.get("toy:alpha")
+        assert copied is not None
+        assert (copied.outcome, copied.marked_outcome) == ("success", "success")
+    assert run("mark", "alpha", "--outcome", "none").exit_code == 0
+    assert outcome() == "abandoned observed silent", "what the digest says of the new prompt"
+    assert run("mark", "alpha", "--outcome", "great").exit_code == 2
 
 
 def test_a_secret_that_is_found_in_two_ways_is_one_secret(run: Run, stored: Path) -> None:

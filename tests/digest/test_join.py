@@ -25,11 +25,11 @@ def parts(before: Timeline, after: Timeline) -> tuple[Digest, Digest]:
     return make(SESSION, before.events, before.bodies), make(SESSION, later, bodies)
 
 
-def ran_tests(line: Timeline, *, failed: int) -> Timeline:
-    counts = Tests(passed=3, failed=failed)
+def ran_tests(line: Timeline, *, failed: int, passed: int = 3) -> Timeline:
+    counts = Tests(passed=passed, failed=failed)
     return line.call(
         "pytest -q",
-        f"{failed} failed, 3 passed",
+        f"{failed} failed, {passed} passed",
         kind="test_run",
         tests=counts,
         is_error=bool(failed),
@@ -96,10 +96,21 @@ def test_tests_that_failed_and_were_not_run_again_are_no_success() -> None:
 def test_later_evidence_of_the_same_strength_decides() -> None:
     before, after = parts(
         ran_tests(Timeline().say("build it"), failed=2),
-        ran_tests(Timeline().say("again"), failed=0),
+        ran_tests(Timeline().say("again").edit("a.py", "a.py\n+1"), failed=0, passed=9).call(
+            "git commit -m fix", "[main 1a2b3c4] fix", exit_code=0
+        ),
     )
     assert (join(before, after, SESSION).outcome, before.outcome) == ("success", "fail")
     assert join(after, before, SESSION).outcome == "fail"
+
+
+def test_later_tests_that_prove_nothing_take_a_failure_back() -> None:
+    before, after = parts(
+        ran_tests(Timeline().say("build it"), failed=2),
+        ran_tests(Timeline().say("again"), failed=0),
+    )
+    both = join(before, after, SESSION)
+    assert (before.outcome, both.outcome, both.outcome_by) == ("fail", "unknown", "test")
 
 
 def test_a_part_that_tells_nothing_changes_no_verdict() -> None:

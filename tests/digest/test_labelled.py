@@ -1,4 +1,7 @@
-"""Outcomes of sessions whose truth is known, where these are at hand: see bench/outcome.py."""
+"""Outcomes of sessions whose truth is known, where these are at hand: see bench/outcome.py.
+
+Only the half that the rules were written on is looked at; the other is for measuring.
+"""
 
 from __future__ import annotations
 
@@ -31,20 +34,24 @@ def judged(request: pytest.FixtureRequest) -> tuple[str, Judged]:
         pytest.skip("the corpus is not here")
     sessions = getattr(labelled, request.param)(LABELLED / request.param)
     return request.param, [
-        (session, outcome(session.events, session.bodies)) for session in sessions
+        (session, outcome(session.events, session.bodies))
+        for session in sessions
+        if not session.is_held_out
     ]
 
 
-def test_no_level_claims_more_than_it_has(judged: tuple[str, Judged]) -> None:
-    groups: dict[tuple[str, str, float], list[bool]] = defaultdict(list)
-    for session, found in judged[1]:
+def test_each_kind_of_evidence_is_better_than_a_guess(judged: tuple[str, Judged]) -> None:
+    _, sessions = judged
+    base = sum(session.is_resolved for session, _ in sessions) / len(sessions)
+    groups: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    for session, found in sessions:
         if found.verdict != "unknown":
-            groups[found.level, found.verdict, found.confidence].append(
-                session.is_resolved == (found.verdict == "success")
-            )
+            is_right = session.is_resolved == (found.verdict == "success")
+            groups[found.by, found.verdict].append(is_right)
     assert groups
-    for (level, verdict, claimed), rights in groups.items():
-        assert sum(rights) / len(rights) >= claimed, (level, verdict)
+    for (by, verdict), rights in groups.items():
+        bar = 0.97 if verdict == "fail" else base + 0.05
+        assert sum(rights) / len(rights) >= bar, (by, verdict)
 
 
 def test_failures_of_a_weak_agent_are_named_and_truly_are_some(judged: tuple[str, Judged]) -> None:

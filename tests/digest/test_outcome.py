@@ -66,14 +66,41 @@ def _fields(event: SessionEvent) -> dict[str, Any]:
     return {name: getattr(event, name) for name in event.__struct_fields__}
 
 
-def test_tests_that_pass_after_the_last_edit_are_a_success() -> None:
-    found = judge(EDIT, run_of_tests(passed=3))
-    assert (found.verdict, found.level, found.evidence) == ("success", "test", (3,))
+def test_many_tests_that_pass_after_the_last_edit_and_a_commit_are_a_success() -> None:
+    found = judge(EDIT, run_of_tests(passed=8), COMMIT)
+    assert (found.verdict, found.by, found.level, found.evidence) == (
+        "success",
+        "test",
+        "observed",
+        (3,),
+    )
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [(EDIT, run_of_tests(passed=8)), (EDIT, run_of_tests(passed=2), COMMIT)],
+    ids=["not committed", "few tests"],
+)
+def test_tests_that_pass_without_more_prove_nothing(turns: tuple[Turn, ...]) -> None:
+    found = judge(*turns)
+    assert (found.verdict, found.by, found.level) == ("unknown", "test", "unknown")
+    assert found.reason.startswith("tests passed, but")
+
+
+def test_tests_that_pass_where_nothing_was_changed_prove_nothing() -> None:
+    assert judge(run_of_tests(passed=8), COMMIT).verdict == "unknown"
+
+
+def test_a_run_that_only_its_output_shows_to_be_one_of_tests_counts() -> None:
+    own: Turn = ("python tests/runtests.py", "Ran 40 tests in 0.1s\n\nOK", {"exit_code": 0})
+    assert judge(EDIT, own, COMMIT).by == "test"
+    printed: Turn = ("cat log.txt", "Ran 40 tests in 0.1s\n\nOK", {"exit_code": 0})
+    assert judge(EDIT, printed, COMMIT).by == "shipped"
 
 
 def test_tests_that_fail_after_the_last_edit_are_a_failure() -> None:
     found = judge(EDIT, run_of_tests(failed=3))
-    assert (found.verdict, found.level, found.evidence) == ("fail", "test", (3,))
+    assert (found.verdict, found.by, found.evidence) == ("fail", "test", (3,))
 
 
 def test_tests_before_the_last_edit_prove_nothing() -> None:
@@ -119,7 +146,7 @@ def test_a_change_by_the_shell_is_one() -> None:
 
 def test_failures_that_were_there_before_say_nothing() -> None:
     before = judge(run_of_tests(passed=9, failed=2), EDIT, run_of_tests(passed=9, failed=2))
-    assert (before.verdict, before.level, before.evidence) == ("unknown", "test", (5,))
+    assert (before.verdict, before.by, before.evidence) == ("unknown", "test", (5,))
     assert (
         judge(run_of_tests(passed=9, failed=1), EDIT, run_of_tests(passed=8, failed=2)).verdict
         == "fail"
@@ -139,22 +166,23 @@ def test_a_run_without_the_changes_tells_how_things_were_before() -> None:
 
 def test_what_is_committed_with_failing_tests_is_unknown() -> None:
     found = judge(EDIT, run_of_tests(failed=1), COMMIT)
-    assert (found.verdict, found.level, found.confidence) == ("unknown", "test", 0.0)
+    assert (found.verdict, found.by) == ("unknown", "test")
 
 
 def test_a_rejection_outweighs_tests_that_passed() -> None:
     found = judge(
         EDIT,
-        run_of_tests(passed=3),
+        run_of_tests(passed=8),
+        COMMIT,
         before=GO,
         then=(("assistant_msg", "Done."), ("user_msg", "it still fails")),
     )
-    assert (found.verdict, found.evidence) == ("unknown", (4, 6))
+    assert (found.verdict, found.evidence) == ("unknown", (4, 8))
 
 
 def test_calls_that_fail_one_after_another_at_the_end_are_a_failure() -> None:
     found = judge(BROKEN, BROKEN, BROKEN, before=GO, then=(("assistant_msg", "Well."),))
-    assert (found.verdict, found.level) == ("fail", "exit")
+    assert (found.verdict, found.by) == ("fail", "exit")
 
 
 def test_a_run_that_says_what_it_said_before_the_change_is_a_failure() -> None:
@@ -166,7 +194,7 @@ def test_a_run_that_says_what_it_said_before_the_change_is_a_failure() -> None:
         {"action": "edit", "kind": "edit", "files": ["show.py"]},
     )
     found = judge(shows, EDIT, shows)
-    assert (found.verdict, found.level, found.evidence) == ("fail", "exit", (1, 5))
+    assert (found.verdict, found.by, found.evidence) == ("fail", "exit", (1, 5))
     assert judge(shows, EDIT, other).verdict == "unknown"
     assert judge(shows, script, shows).verdict == "unknown"  # Only the script itself was changed.
     assert judge(EDIT, shows, shows).verdict == "unknown"
@@ -174,12 +202,13 @@ def test_a_run_that_says_what_it_said_before_the_change_is_a_failure() -> None:
 
 def test_questions_whose_answer_is_no_are_no_failures() -> None:
     probe: Turn = ("test -w /memory && mkdir -p /memory/x", "", {"exit_code": 1})
-    assert judge(EDIT, COMMIT, probe, probe, probe).verdict == "success"
+    tests = run_of_tests(passed=8)
+    assert judge(EDIT, tests, COMMIT, probe, probe, probe).verdict == "success"
 
 
 def test_an_error_at_the_last_thing_tried_that_never_went_away_is_a_failure() -> None:
     found = judge(EDIT, BROKEN, before=GO)
-    assert (found.verdict, found.level, found.evidence) == ("fail", "errors", (4,))
+    assert (found.verdict, found.by, found.evidence) == ("fail", "errors", (4,))
     assert (
         judge(EDIT, BROKEN, ("python run.py", "fine", {"exit_code": 0}), before=GO).verdict
         == "unknown"
@@ -199,21 +228,16 @@ def test_an_error_at_the_last_thing_tried_that_never_went_away_is_a_failure() ->
     ],
 )
 def test_what_git_denies_was_not_shipped(said: str) -> None:
-    assert (
-        judge(EDIT, ("git commit -m x; git push | cat", said, {"exit_code": 0}), before=GO).verdict
-        != "success"
-    )
-    assert (
-        judge(
-            EDIT, ("git push", "To host:repo\n  1..2 main -> main", {"exit_code": 0}), before=GO
-        ).verdict
-        == "success"
-    )
+    refused: Turn = ("git commit -m x; git push | cat", said, {"exit_code": 0})
+    pushed: Turn = ("git push", "To host:repo\n  1..2 main -> main", {"exit_code": 0})
+    assert judge(EDIT, refused, before=GO).by != "shipped"
+    assert judge(EDIT, pushed, before=GO).by == "shipped"
 
 
-def test_a_commit_after_the_last_edit_is_a_success() -> None:
-    assert judge(EDIT, COMMIT).level == "shipped"
-    assert judge(COMMIT, EDIT).verdict == "unknown"
+def test_a_commit_alone_does_not_show_that_it_works() -> None:
+    found = judge(EDIT, COMMIT)
+    assert (found.verdict, found.by) == ("unknown", "shipped")
+    assert judge(COMMIT, EDIT).by == ""
 
 
 def test_a_commit_that_was_refused_is_none() -> None:
@@ -228,7 +252,7 @@ def test_words_of_thanks_are_a_success(text: str) -> None:
         before=(("user_msg", "fix it"),),
         then=(("assistant_msg", "Done."), ("user_msg", text)),
     )
-    assert (found.verdict, found.level) == ("success", "said")
+    assert (found.verdict, found.by) == ("success", "said")
 
 
 @pytest.mark.parametrize(
@@ -240,7 +264,7 @@ def test_words_of_rejection_are_a_failure(text: str) -> None:
         before=(("user_msg", "fix it"),),
         then=(("assistant_msg", "Done."), ("user_msg", text)),
     )
-    assert (found.verdict, found.level) == ("fail", "said")
+    assert (found.verdict, found.by) == ("fail", "said")
 
 
 @pytest.mark.parametrize(
@@ -272,7 +296,7 @@ def test_words_that_were_acted_upon_say_nothing_about_the_end() -> None:
 
 def test_a_prompt_without_a_reply_is_abandoned() -> None:
     found = judge(then=(("user_msg", "fix it"),))
-    assert (found.verdict, found.level, found.evidence) == ("abandoned", "silent", (0,))
+    assert (found.verdict, found.by, found.evidence) == ("abandoned", "silent", (0,))
 
 
 def test_an_interruption_at_the_end_is_abandoned() -> None:
@@ -281,7 +305,7 @@ def test_an_interruption_at_the_end_is_abandoned() -> None:
         before=(("user_msg", "fix it"),),
         then=(("human_intervention", "[Request interrupted by user]"),),
     )
-    assert (found.verdict, found.level) == ("abandoned", "interrupted")
+    assert (found.verdict, found.by) == ("abandoned", "interrupted")
 
 
 def test_a_switch_of_modes_is_no_interruption() -> None:
@@ -293,7 +317,7 @@ def test_a_switch_of_modes_is_no_interruption() -> None:
 
 def test_an_error_at_the_end_is_a_failure() -> None:
     found = judge(EDIT, before=GO, then=(("error", "API Error: 529 overloaded"),))
-    assert (found.verdict, found.level) == ("fail", "end")
+    assert (found.verdict, found.by) == ("fail", "end")
 
 
 def test_an_error_after_the_agents_last_word_is_about_something_else() -> None:
@@ -376,9 +400,8 @@ def test_never_a_success_when_the_last_test_failed(
     tests = [turn[2]["tests"] for turn in turns if "tests" in turn[2]]
     if tests and tests[-1].failed:
         assert found.verdict != "success"
-    assert 0 <= found.confidence < 1
     assert found.evidence or found.verdict == "unknown"
-    assert (found.confidence > 0) == (found.verdict != "unknown")
+    assert (found.level == "unknown") == (found.verdict == "unknown")
 
 
 def test_a_look_at_the_status_after_a_commit_takes_nothing_back() -> None:
@@ -386,7 +409,7 @@ def test_a_look_at_the_status_after_a_commit_takes_nothing_back() -> None:
         "[main 1a2b3c4] fix\n 1 file changed\nOn branch main\nnothing to commit, working tree clean"
     )
     both: Turn = ("git commit -m fix && git status", said, {"exit_code": 0})
-    assert judge(EDIT, both).level == "shipped"
+    assert judge(EDIT, both).by == "shipped"
     assert judge(EDIT, run_of_tests(passed=2, failed=1), both).verdict == "unknown"
     assert (
         judge(
@@ -402,7 +425,7 @@ def test_tests_that_failed_and_were_spoken_about_prove_nothing() -> None:
         run_of_tests(passed=20, failed=1),
         then=(("assistant_msg", "Done. The one that fails did so before."),),
     )
-    assert (found.verdict, found.level, found.evidence) == ("unknown", "test", (3,))
+    assert (found.verdict, found.by, found.evidence) == ("unknown", "test", (3,))
 
 
 def test_a_plan_that_is_not_taken_up_here_is_not_abandoned() -> None:
@@ -447,6 +470,125 @@ def test_a_command_of_the_users_own_waits_for_no_reply() -> None:
         == "unknown"
     )
     assert (
-        judge(EDIT, before=GO, then=(("assistant_msg", "done"), ("user_msg", "and the docs"))).level
+        judge(EDIT, before=GO, then=(("assistant_msg", "done"), ("user_msg", "and the docs"))).by
         == "silent"
     )
+
+
+PUSH: Turn = ("git push", "To host:repo\n  1..2 fix -> fix", {"exit_code": 0})
+OPEN: Turn = ("gh pr create --fill", "https://github.com/ada/shop/pull/12", {"exit_code": 0})
+TESTED = (EDIT, run_of_tests(passed=8), COMMIT)
+
+
+def test_a_goal_that_asks_for_green_checks_is_not_met_by_tests() -> None:
+    asked = (("user_msg", "Fix it, open a PR and wait until all checks pass."),)
+    found = judge(*TESTED, OPEN, before=asked)
+    assert (found.verdict, found.by) == ("unknown", "test")
+    assert found.reason.endswith("but what was asked for is missing: green checks")
+    checks: Turn = ("gh pr checks 12", "build\tpass\t9s\thttps://x\t\n", {"exit_code": 0})
+    found = judge(*TESTED, OPEN, checks, before=asked)
+    assert (found.verdict, found.by, found.level) == ("success", "ci", "verified")
+
+
+def test_a_goal_that_asks_for_a_pull_request_needs_one() -> None:
+    asked = (("user_msg", "Fix it and open a pull request."),)
+    assert judge(*TESTED, before=asked).verdict == "unknown"
+    assert judge(*TESTED, OPEN, before=asked).verdict == "success"
+    denied = (("user_msg", "Fix it. Please do not open a pull request."),)
+    assert judge(*TESTED, before=denied).verdict == "success"
+
+
+def test_a_failing_build_that_the_user_pastes_takes_a_success_back() -> None:
+    pasted = "npm run build\n\nsrc/a.ts(3,1): error TS2304: Cannot find name 'foo'."
+    for text in (pasted, "the build is failing now, have a look"):
+        then = (("assistant_msg", "Done."), ("user_msg", text), ("assistant_msg", "I see."))
+        found = judge(*TESTED, before=GO, then=then)
+        assert (found.verdict, found.by) == ("unknown", "test")
+
+
+def test_checks_that_fail_after_the_push_are_a_failure() -> None:
+    table = "lint\tfail\t17s\thttps://x\t\nbuild\tpass\t9s\thttps://x\t\n"
+    red: Turn = ("gh pr checks 12 | cat", table, {"exit_code": 0})
+    found = judge(*TESTED, PUSH, red)
+    assert (found.verdict, found.by, found.level) == ("fail", "ci", "verified")
+    assert judge(*TESTED, PUSH, red, EDIT, PUSH).by != "ci"  # Pushed again: they are old.
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "code"),
+    [
+        ("gh pr checks 12", "build\tpending\t0\thttps://x\t\n", 8),
+        ("gh pr checks 12 | head -1", "build\tpass\t9s\thttps://x\t\n", 0),
+        ("gh pr checks 12", "no checks reported on the 'fix' branch", 0),
+        ("gh run watch 5", "Refreshing run status every 3 seconds.", None),
+    ],
+    ids=["pending", "cut", "none", "running"],
+)
+def test_checks_that_are_not_over_or_cut_say_nothing(
+    command: str, output: str, code: int | None
+) -> None:
+    assert judge(EDIT, PUSH, (command, output, {"exit_code": code})).by == "shipped"
+
+
+def test_checks_of_what_was_not_pushed_here_say_nothing() -> None:
+    checks: Turn = ("gh pr checks 12", "build\tpass\t9s\thttps://x\t\n", {"exit_code": 0})
+    assert judge(EDIT, checks).by == ""
+    other: Turn = ("gh pr checks 9", "build\tfail\t9s\thttps://x\t\n", {"exit_code": 1})
+    assert judge(EDIT, PUSH, OPEN, other).by == "shipped"
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "code"),
+    [
+        ("gh pr merge 12 --squash", "✓ Squashed and merged pull request #12 (Fix it)", None),
+        ("gh pr merge 12 --squash", "", 0),
+        ("gh pr view 12 --json state", '{"state":"MERGED"}', 0),
+        ("gh pr merge 12; true", "Merged PR #12", 0),
+    ],
+)
+def test_a_merged_pull_request_is_a_verified_success(
+    command: str, output: str, code: int | None
+) -> None:
+    found = judge(EDIT, OPEN, (command, output, {"exit_code": code}))
+    assert (found.verdict, found.by, found.level) == ("success", "merged", "verified")
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "code"),
+    [
+        ("gh pr merge 12 --auto", "", 0),
+        ("gh pr view 9 --json state", '{"state":"MERGED"}', 0),
+        ("gh pr merge 12 | cat", "X Pull request is not mergeable", 0),
+    ],
+    ids=["later", "somebody else's", "refused"],
+)
+def test_what_was_not_merged_here_is_no_success(
+    command: str, output: str, code: int | None
+) -> None:
+    found = judge(EDIT, OPEN, (command, output, {"exit_code": code}))
+    assert found.verdict != "success"
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict", "level"),
+    [
+        ("run:complete", "success", "verified"),
+        ("run:fail", "fail", "verified"),
+        ("run:cancel", "abandoned", "verified"),
+        ("run:pause", "unknown", "unknown"),
+    ],
+)
+def test_the_status_of_a_run_decides(status: str, verdict: str, level: str) -> None:
+    events, bodies = session(EDIT, run_of_tests(failed=3))
+    event = SessionEvent(session_uid=UID, seq=9, kind="lifecycle", action=status)
+    found = outcome([*events, event], bodies)
+    assert (found.verdict, found.level, found.by) == (verdict, level, "run")
+
+
+def test_a_run_that_was_resumed_has_no_status_yet() -> None:
+    events, bodies = session(EDIT, run_of_tests(failed=3))
+    states = [
+        SessionEvent(session_uid=UID, seq=9 + n, kind="lifecycle", action=status)
+        for n, status in enumerate(("run:fail", "run:resume"))
+    ]
+    assert outcome([*events, *states], bodies).by == "test"

@@ -70,8 +70,15 @@ class Script:
             f"{path}\n@@\n-old {line}\n+new {line}", "ok", kind="edit", action="edit", files=(path,)
         )
 
-    def test(self, *, failed: int = 0, command: str = "pytest -q", said: str = "") -> None:
-        passed = self.seed.randint(3, 30)
+    def test(
+        self,
+        *,
+        failed: int = 0,
+        passed: int | None = None,
+        command: str = "pytest -q",
+        said: str = "",
+    ) -> None:
+        passed = self.seed.randint(3, 30) if passed is None else passed
         said = said or f"{failed} failed, {passed} passed"
         self.call(
             command,
@@ -248,7 +255,8 @@ def clean_pass(script: Script) -> None:
     script.add("assistant_msg", f"{script.word()} is there.")
     script.add("user_msg", f"good, and {script.word()} as well")
     script.edit(f"/w/src/{script.word()}.py")
-    script.test()
+    script.test(passed=12)
+    script.call("git commit -am done", "[main 1a2b3c4] done", exit_code=0)
 
 
 def flaky_test(script: Script) -> None:

@@ -10,6 +10,7 @@ import pytest
 from runlore.mine.commands import command_head
 from runlore.mine.patterns import find_patterns
 from runlore.mine.signals import load_miners
+from runlore.mine.values import Skill
 from tests.mine.fleet import PLANTS, REPOS, fleet
 
 COUNT = 60
@@ -105,3 +106,10 @@ def test_sessions_whose_time_is_not_known_make_nothing_new() -> None:
     [pattern] = [pattern for pattern in find_patterns(lost) if pattern.type == "recurring_error"]
     assert (pattern.sessions, pattern.first_at) == (4, alone.first_at)
     assert sum(pattern.months.values()) == 3
+
+
+def test_a_test_that_passes_at_a_new_attempt_of_a_skill_is_not_flaky() -> None:
+    cases = fleet(7, COUNT, {"flaky_test": [3, 9, 20, 31]})
+    assert any(pattern.type == "flaky_test" for pattern in find_patterns(cases))
+    attempted = [msgspec.structs.replace(case, skills=(Skill("tdd", True),)) for case in cases]
+    assert not any(pattern.type == "flaky_test" for pattern in find_patterns(attempted))

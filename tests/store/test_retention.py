@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from runlore.adapters import Source
-from runlore.model import Digest
+from runlore.model import Covers, Digest
 from runlore.query import leaks as leaks_module
 from runlore.query.leaks import leaks
 from runlore.retention import evict as evicting
@@ -451,6 +451,45 @@ def test_marks_stay_through_everything_that_is_read(store: Store, agent: Agent) 
     assert [found.uid for found in store.sessions.select(Filter(pinned=True))] == ["toy:s1"]
     store.sessions.mark("toy:s1", Marks())
     assert store.sessions.select(Filter(pinned=True)) == []
+
+
+def test_a_marked_outcome_overrules_the_digest_and_can_be_taken_back(
+    store: Store, agent: Agent
+) -> None:
+    def shown() -> tuple[str, str, str]:
+        session = store.sessions.get("toy:s1")
+        [line] = store.sessions.select(Filter(name="toy:s1"))
+        assert session is not None
+        both = [(one.outcome, one.outcome_level, one.outcome_by) for one in (session, line)]
+        assert both[0] == both[1]
+        assert [one.uid for one in store.sessions.select(Filter(outcome=line.outcome))] == [
+            "toy:s1"
+        ]
+        assert dict(store.overview.count_values("outcome", Filter())) == {line.outcome: 1}
+        return both[0]
+
+    session = store.sessions.get("toy:s1")
+    assert session is not None
+    covers = Covers(session.last_seq, session.content_hash)
+    digest = Digest(
+        session_uid="toy:s1",
+        version=1000,
+        covers=covers,
+        outcome="fail",
+        outcome_level="observed",
+        outcome_by="test",
+    )
+    store.digests.put(digest, NOW)
+    assert shown() == ("fail", "observed", "test")
+    store.sessions.mark("toy:s1", Marks(outcome="success"))
+    assert shown() == ("success", "verified", "mark")
+    agent.put(line(id="e", up="d", text="one more"))
+    store.digests.put(digest, NOW)
+    assert shown() == ("success", "verified", "mark")
+    store.retention.evict(["toy:s1"], NOW)
+    assert shown() == ("success", "verified", "mark")
+    store.sessions.mark("toy:s1", Marks())
+    assert shown() == ("fail", "observed", "test")
 
 
 def test_source_states_know_no_eviction_elsewhere(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..digest.shell_commands import seems_read_only
-from ..model import DIGEST_VERSION, CommandRun, Digest, Moment, TestRun
+from ..model import DIGEST_VERSION, CommandRun, Digest, Moment, TestRun, describe_outcome
 from ..text.words import count, duration
 from .output import clean, fit, one_line, paint, screen, wrap
 
@@ -126,7 +126,7 @@ def ending(digest: Digest) -> str:
     """Return the outcome, its reason, and the events that show it."""
     where = ", ".join(f"#{seq}" for seq in digest.outcome_evidence)
     reason = f": {one_line(digest.outcome_reason)}" if digest.outcome_reason else ""
-    return f"{digest.outcome}{reason}{f' ({where})' if where else ''}"
+    return f"{describe_outcome(digest)}{reason}{f' ({where})' if where else ''}"
 
 
 def _errors(digest: Digest) -> Iterator[str]:

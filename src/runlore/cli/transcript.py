@@ -14,7 +14,7 @@ from itertools import groupby
 import msgspec
 
 from ..export.outline import belongs
-from ..model import Session, SessionEvent, Tests
+from ..model import Session, SessionEvent, Tests, describe_outcome
 from ..query import Transcript
 from ..store import SessionLine
 from ..store.values import Family
@@ -136,7 +136,7 @@ def facts(session: Session, family: Family) -> Iterator[tuple[str, str]]:
     if family.usd is not None:
         yield with_subagents(usd(family.usd), usd(cost.usd), family.subagents), ""
     if session.outcome != "unknown":
-        yield session.outcome, ""
+        yield describe_outcome(session), ""
     if session.evicted_at:
         yield f"evicted {local(session.evicted_at, '%Y-%m-%d')}", "yellow"
 

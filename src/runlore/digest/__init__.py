@@ -27,41 +27,32 @@ from ..model import (
 __all__ = [
     "FINGERPRINT_VERSION",
     "MIN_SHOWN_CONFIDENCE",
-    "OUTCOME_VERSION",
     "QUALITY_VERSION",
     "ErrorSummary",
     "Fix",
     "FixKind",
-    "Level",
     "Outcome",
     "Quality",
     "Signature",
     "Step",
 ]
 
-OUTCOME_VERSION = 2
-"""The version of the rules behind an outcome."""
-
-Level = Literal["test", "end", "exit", "shipped", "said", "errors", "interrupted", "silent", "none"]
-"""The evidence behind an outcome, strongest first: the last run of tests; how the run ended, as its
-program reports; the exit codes of the last commands; a commit or a pull request; the user's last
-words; errors that never went away; an interruption; a prompt without a reply."""
-
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The outcome of a session, with the evidence."""
 
     verdict: model.Outcome
-    level: Level = "none"
-    """The level of the evidence. With `unknown` it is the strongest that was looked at and did not
-    suffice."""
-    confidence: float = 0.0
-    """A cautious estimate of how often such a verdict is right; see `bench/outcome.py`. 0 for
-    `unknown`."""
+    by: model.OutcomeBy = ""
+    """The kind of evidence. With `unknown` it is the one that was looked at and did not suffice."""
     evidence: tuple[int, ...] = ()
     """The events that prove it, by seq."""
     reason: str = ""
     """The evidence in a few words, none of them quoted from the session."""
+
+    @property
+    def level(self) -> model.OutcomeLevel:
+        """How the outcome is known."""
+        return "unknown" if self.verdict == "unknown" else model.level_of(self.by)
 
 
 QUALITY_VERSION = 1

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import msgspec
 
 from ..model import (
+    OUTCOME_BY,
     CommandRun,
     Digest,
     ErrorSummary,
@@ -25,7 +26,7 @@ from ..model import (
     TestRun,
 )
 from ..store.dead_ends import dead_ends_of
-from . import Level, Quality
+from . import Quality
 from .dead_ends import join_dead_ends
 from .requested_lessons import MAX_LESSONS
 from .session import (
@@ -42,7 +43,6 @@ from .session import (
     other_citations,
 )
 
-_LEVELS: tuple[str, ...] = get_args(Level)
 _QUALITIES: tuple[Quality, ...] = ("subagent", "real", "automated", "one_shot", "trivial")
 """The quality of the whole is the first of the two in this order."""
 
@@ -95,7 +95,7 @@ def join(before: Digest, after: Digest, session: Session) -> Digest:
         fixes=fixes,
         outcome=outcome.outcome,
         outcome_level=outcome.outcome_level,
-        outcome_confidence=outcome.outcome_confidence,
+        outcome_by=outcome.outcome_by,
         outcome_evidence=outcome.outcome_evidence,
         outcome_reason=outcome.outcome_reason,
         quality=_join_qualities(before, after),
@@ -229,21 +229,25 @@ def _join_outcomes(before: Digest, after: Digest, tests: Sequence[TestRun]) -> D
     """
     surer = _surer_outcome(before, after)
     if surer.outcome == "success" and tests and (tests[-1].failed or tests[-1].is_error):
-        return msgspec.structs.replace(surer, outcome="unknown", outcome_confidence=0.0)
+        return msgspec.structs.replace(surer, outcome="unknown", outcome_level="unknown")
     return surer
 
 
 def _surer_outcome(before: Digest, after: Digest) -> Digest:
-    """Return the digest with the stronger evidence for its outcome. If equal, the later."""
-    if "unknown" in (before.outcome, after.outcome):
-        is_only_after_unknown = after.outcome == "unknown" and before.outcome != "unknown"
-        return before if is_only_after_unknown else after
-    return before if _level(before) < _level(after) else after
+    """Return the digest with the stronger evidence for its outcome. If equal, the later.
+
+    Evidence that did not suffice before is worth nothing if there is some that does. Later evidence
+    that does not suffice takes back an outcome of the same kind.
+    """
+    if before.outcome == "unknown" and after.outcome != "unknown":
+        return after
+    return before if _strength(before) < _strength(after) else after
 
 
-def _level(digest: Digest) -> int:
-    level = digest.outcome_level
-    return _LEVELS.index(level) if level in _LEVELS else len(_LEVELS)
+def _strength(digest: Digest) -> int:
+    """Return the place of the evidence in the list of kinds, the strongest first."""
+    by = digest.outcome_by
+    return OUTCOME_BY.index(by) if by in OUTCOME_BY else len(OUTCOME_BY)
 
 
 def _join_qualities(before: Digest, after: Digest) -> str | None:

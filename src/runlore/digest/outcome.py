@@ -2,8 +2,9 @@
 
 Pure functions over events. Each rule looks at one kind of evidence and returns None if there is
 none; the first that returns an outcome decides. An agent's statement about its own work is no
-evidence. Nothing is called a success after a run of tests that failed, and with weak evidence the
-answer is unknown. `bench/outcome.py` measures how reliable a confidence is.
+evidence. Nothing is called a success after a run of tests that failed, after a person's complaint,
+or while something that was asked for is missing. A kind of evidence that `bench/outcome.py` shows
+to be no better than a guess leaves the outcome unknown.
 """
 
 from __future__ import annotations
@@ -14,20 +15,27 @@ from functools import cached_property
 from itertools import islice, takewhile
 
 from .. import timeline
+from ..adapters.shared.tools import test_counts
 from ..model import Outcome as Verdict
-from ..model import SessionEvent, is_own
-from . import Fix, Level, Outcome
+from ..model import OutcomeBy, SessionEvent, Tests, is_own
+from . import Fix, Outcome
 from .attempts import Attempt, find_attempts
-from .commits import find_reported_commits
+from .code_host import find_merged, named_pull_request, pull_request_number, read_checks
+from .commits import find_pull_request, find_reported_commits, opens_pull_request
+from .demands import Demand, find_demand
+from .error_lines import find_error_line
 from .fixes import find_fixes
 from .shell_commands import MAX_CHARS, installs, only_commits
-from .statements import extract_request, is_stop
+from .statements import extract_request, is_stop, rejects
 
 LAST_FAILURES = 3
 """This many failed calls in a row at the end mean that the agent was stuck."""
 MAX_VERDICT_WORDS = 25
 """The number of words up to which a message is only thanks, or a complaint."""
 MAX_EVIDENCE = 8
+MIN_TESTS = 5
+"""Tests that have to pass in the last run for a success. Fewer are often those that the agent wrote
+for the occasion, and say little about the rest."""
 
 Judge = Callable[["_Evidence"], Outcome | None]
 
@@ -51,14 +59,23 @@ def judge_outcome(
     """Return how a timeline ended, from its attempts and fixes without those of our own tools."""
     session = _build_evidence(timeline.in_order(events), bodies, attempts, fixes)
     outcome = next(filter(None, (judge(session) for judge in _JUDGES)), Outcome(verdict="unknown"))
-    if (
-        outcome.verdict == "success"
-        and (words := _by_words(session)) is not None
-        and words.verdict == "fail"
-    ):
-        evidence, reason = (*outcome.evidence, *words.evidence), f"{outcome.reason}, {words.reason}"
-        return Outcome(verdict="unknown", level=outcome.level, evidence=evidence, reason=reason)
+    if outcome.verdict != "success" or outcome.by in ("run", "said"):
+        return outcome
+    if outcome.evidence[-1] < session.last_complaint:
+        return _doubt(outcome, "but a person complained later", session.last_complaint)
+    if (missing := session.missing_demand(outcome.by)) is not None:
+        return _doubt(outcome, f"but what was asked for is missing: {missing}")
     return outcome
+
+
+def _doubt(outcome: Outcome, reason: str, *seqs: int) -> Outcome:
+    """Return an outcome as unknown, with what speaks against it."""
+    return Outcome(
+        verdict="unknown",
+        by=outcome.by,
+        evidence=(*outcome.evidence, *seqs),
+        reason=f"{outcome.reason}, {reason}",
+    )
 
 
 class _Evidence:
@@ -99,12 +116,107 @@ class _Evidence:
 
     @cached_property
     def tests(self) -> list[Attempt]:
-        """The runs of tests whose end is known."""
+        """The runs of tests whose end is known.
+
+        After the last change also those that only their output shows to be one.
+        """
         return [
             attempt
             for attempt in self.done
-            if _is_test(attempt) and (attempt.failed or _has_passed(attempt))
+            if self._is_test(attempt) and (attempt.failed or self.has_passed(attempt))
         ]
+
+    @cached_property
+    def last_test(self) -> Attempt | None:
+        """The last run of tests of the changes as they were left."""
+        for run in reversed(self.tests):
+            if run.end_seq <= self.last_edit:
+                return None
+            if not _is_of_before(run) and (self.has_passed(run) or self.has_failures(run)):
+                return run
+        return None
+
+    def _is_test(self, attempt: Attempt) -> bool:
+        return _is_test(attempt) or (
+            attempt.end_seq > self.last_edit and self.counts(attempt) is not None
+        )
+
+    def counts(self, attempt: Attempt) -> Tests | None:
+        """Return the numbers of tests that a run reports."""
+        result = attempt.result
+        if result is None or result.tests is not None or _is_test(attempt):
+            return result.tests if result else None
+        body = self.bodies.get(result.seq, "")
+        if attempt.action != "shell" or not _MAY_COUNT.search(body[-2000:]):
+            return None
+        return None if attempt.command.is_read_only else test_counts(body)
+
+    def has_passed(self, attempt: Attempt) -> bool:
+        """Return True if tests ran and passed, and the result shows it."""
+        result, tests = attempt.result, self.counts(attempt)
+        if result is None or attempt.failed:
+            return False
+        if tests is not None:
+            return bool(tests.passed) and not tests.failed
+        return result.exit_code == 0 and not attempt.command.hides_status
+
+    def has_failures(self, attempt: Attempt) -> bool:
+        """Return True if tests ran and failed. A missing test runner is no evidence."""
+        tests = self.counts(attempt)
+        if tests is not None:
+            return bool(tests.failed)
+        return attempt.failed and attempt.signature is not None and attempt.signature.kind == "test"
+
+    @cached_property
+    def last_complaint(self) -> int:
+        """The seq of the last message of a person that rejects the work or shows a failure; -1 if
+        there was none."""
+        for event in reversed(self.line):
+            if event.kind == "user_msg" and _complains(self.text_of(event)):
+                return event.seq
+        return -1
+
+    def missing_demand(self, by: OutcomeBy) -> Demand | None:
+        """Return what a request asked for and this evidence does not show; None if nothing."""
+        if by in ("merged", "reverted"):
+            return None
+        for event in reversed(self.line):
+            if event.kind != "user_msg":
+                continue
+            demand = find_demand(self.text_of(event))
+            if demand is None or (demand == "green checks" and by == "ci"):
+                continue
+            if demand == "pull request" and self.has_pull_request_after(event.seq):
+                continue
+            return demand
+        return None
+
+    def has_pull_request_after(self, seq: int) -> bool:
+        return any(
+            attempt.seq > seq and not attempt.failed and _opens_pull_request(attempt)
+            for attempt in reversed(self.done)
+        )
+
+    @cached_property
+    def pull_requests(self) -> frozenset[str]:
+        """The numbers of the pull requests that were opened."""
+        addresses = (
+            find_pull_request(self.bodies.get(attempt.end_seq, ""))
+            for attempt in self.done
+            if not attempt.failed and _opens_pull_request(attempt)
+        )
+        return frozenset(pull_request_number(address) for address in addresses if address)
+
+    @cached_property
+    def last_push(self) -> int:
+        """The seq of the last push or pull request; -1 if there was none."""
+        for attempt in reversed(self.done):
+            if attempt.shell and _shipping(attempt, self.bodies) - {_COMMIT, *_MERGES}:
+                return attempt.end_seq
+        return -1
+
+    def text_of(self, event: SessionEvent) -> str:
+        return self.bodies.get(event.seq) or event.summary or ""
 
     @property
     def is_tested_badly(self) -> bool:
@@ -168,24 +280,6 @@ def _is_test(attempt: Attempt) -> bool:
     return attempt.call is not None and attempt.call.kind == "test_run"
 
 
-def _has_passed(attempt: Attempt) -> bool:
-    """Return True if tests ran and passed, and the result shows it."""
-    result = attempt.result
-    if result is None or attempt.failed:
-        return False
-    if result.tests is not None:
-        return bool(result.tests.passed) and not result.tests.failed
-    return result.exit_code == 0 and not attempt.command.hides_status
-
-
-def _has_failures(attempt: Attempt) -> bool:
-    """Return True if tests ran and failed. A missing test runner is no evidence about the work."""
-    tests = attempt.result.tests if attempt.result else None
-    if tests is not None:
-        return bool(tests.failed)
-    return attempt.failed and attempt.signature is not None and attempt.signature.kind == "test"
-
-
 def _is_of_before(attempt: Attempt) -> bool:
     """Return True if the changes were set aside for this run, which then shows the state before."""
     if attempt.action != "shell" or "git " not in (text := attempt.shell[:MAX_CHARS]):
@@ -217,10 +311,33 @@ def _shipping(attempt: Attempt, bodies: Mapping[int, str]) -> frozenset[str]:
     return shipped if is_done or not _REFUSED.search(body) else frozenset()
 
 
-_COMMIT = "git commit"
-_SHIPS = frozenset(
-    {_COMMIT, "git push", "gh pr create", "gh pr merge", "glab mr create", "glab mr merge"}
+def _opens_pull_request(attempt: Attempt) -> bool:
+    call = attempt.call
+    called = attempt.shell if attempt.action == "shell" else (call.tool or "") if call else ""
+    return opens_pull_request(called)
+
+
+def _complains(text: str) -> bool:
+    """Return True if a person rejects the work, or pastes the output of something that failed."""
+    if rejects(text):
+        return True
+    if _FAILING.search(text[:_MAX_COMPLAINT_CHARS].lower()):
+        return True
+    line = find_error_line(text[-_MAX_COMPLAINT_CHARS:], proof=True) if "\n" in text else None
+    return line is not None and line.is_strong
+
+
+_MAX_COMPLAINT_CHARS = 20_000
+_FAILING = re.compile(
+    r"\b(?:build|ci|tests?|checks?|lint|linter|deploy|deployment|pipeline|workflow|compilation)"
+    r" (?:is |are |was |has |have |still |now |also )*(?:fail(?:s|ed|ing)?|broken|red|breaks)\b"
 )
+_MAY_COUNT = re.compile(r"\d (?:passed|passing|tests?|ok)\b|\btests?: |\bRan \d|test result:")
+"""What is in every output that reports the number of tests; a fast check."""
+
+_COMMIT = "git commit"
+_MERGES = ("gh pr merge", "glab mr merge")
+_SHIPS = frozenset({_COMMIT, "git push", "gh pr create", "glab mr create", *_MERGES})
 _REFUSED = re.compile(
     r"^(?:fatal:|error:|remote: error|.{0,80}! \[(?:remote )?rejected\]|nothing to commit"
     r"|no changes added to commit)",
@@ -231,43 +348,111 @@ _REFUSED = re.compile(
 # The rules.
 
 
+def _by_run(session: _Evidence) -> Outcome | None:
+    """Judge by the status that a run gave itself last. A paused run has none yet."""
+    last = next((event for event in reversed(session.line) if event.action in _RUN), None)
+    if last is None or last.action is None:
+        return None
+    verdict, reason = _RUN[last.action]
+    return None if not reason else _build_outcome(verdict, "run", reason, last.seq)
+
+
+_RUN: dict[str, tuple[Verdict, str]] = {
+    "run:complete": ("success", "the run says that it completed"),
+    "run:fail": ("fail", "the run says that it failed"),
+    "run:cancel": ("abandoned", "the run was cancelled"),
+    "run:pause": ("unknown", "the run is paused"),
+    "run:resume": ("unknown", ""),
+}
+"""The actions of events that change the status of a run, each with what it says of the outcome."""
+
+
+def _by_merge(session: _Evidence) -> Outcome | None:
+    """Judge by a pull request of the session that was merged after the last change."""
+    for attempt in reversed(session.done):
+        if attempt.end_seq <= session.last_edit:
+            return None
+        if attempt.action == "shell" and attempt.result is not None:
+            output = session.bodies.get(attempt.end_seq, "")
+            code, is_cut = attempt.result.exit_code, attempt.command.hides_status
+            own = session.pull_requests
+            if find_merged(attempt.shell, output, code, is_cut, own) is not None:
+                reason = "its pull request was merged"
+                return _build_outcome("success", "merged", reason, attempt.end_seq)
+    return None
+
+
+def _by_ci(session: _Evidence) -> Outcome | None:
+    """Judge by the last report about the checks of what was pushed."""
+    pushed = session.last_push
+    if pushed < session.last_edit:
+        return None
+    for attempt in reversed(session.done):
+        if attempt.end_seq < pushed:
+            return None
+        if attempt.action != "shell" or attempt.result is None:
+            continue
+        number = named_pull_request(attempt.shell)
+        if number and session.pull_requests and number not in session.pull_requests:
+            continue
+        output = session.bodies.get(attempt.end_seq, "")
+        code, is_cut = attempt.result.exit_code, attempt.command.hides_status
+        result = read_checks(attempt.shell, output, code, is_cut)
+        if result is not None:
+            verdict: Verdict = "success" if result == "pass" else "fail"
+            return _build_outcome(verdict, "ci", f"the checks {result}ed", attempt.end_seq)
+    return None
+
+
 def _by_test(session: _Evidence) -> Outcome | None:
     """Judge by the last run of tests after the last change."""
-    runs = [
-        run for run in session.tests if run.end_seq > session.last_edit and not _is_of_before(run)
-    ]
-    runs = [run for run in runs if _has_passed(run) or _has_failures(run)]
-    if not runs:
+    last = session.last_test
+    if last is None:
         return None
-    last = runs[-1]
-    if _has_passed(last):
-        return (
-            None
-            if session.is_tested_badly
-            else _build_outcome(
-                "success", "test", 0.6, "the last run of tests passed", last.end_seq
-            )
-        )
+    if session.has_passed(last):
+        is_enough = not session.is_tested_badly and _what_is_missing(last, session) is None
+        reason = "the last run of tests passed"
+        return _build_outcome("success", "test", reason, last.end_seq) if is_enough else None
     has_consent = (
         session.shipped is not None and session.shipped.end_seq > last.end_seq
     ) or _has_last_words(session, last.end_seq)
     if has_consent or _was_known(last, session):
         # The failures were known before, or the agent had its reasons. Either way they prove
         # nothing.
-        return Outcome(
-            verdict="unknown",
-            level="test",
-            evidence=(last.end_seq,),
-            reason="tests failed, as before or with consent",
+        return _build_outcome(
+            "unknown", "test", "tests failed, as before or with consent", last.end_seq
         )
-    return _build_outcome("fail", "test", 0.6, "the last run of tests failed", last.end_seq)
+    return _build_outcome("fail", "test", "the last run of tests failed", last.end_seq)
+
+
+def _what_is_missing(run: Attempt, session: _Evidence) -> str | None:
+    """Return why a run of tests that passed is no success; None if it is one.
+
+    Without a change, several tests, and a commit of the change, a pass says hardly more than that
+    the session went on to its end.
+    """
+    tests = session.counts(run)
+    if session.last_edit < 0:
+        return "nothing was changed"
+    if tests is None or (tests.passed or 0) < MIN_TESTS:
+        return "only a few, or it is not known how many"
+    return "nothing was committed" if session.shipped is None else None
+
+
+def _by_weak_test(session: _Evidence) -> Outcome | None:
+    """Note a run of tests that passed and is no success."""
+    last = session.last_test
+    if last is None or session.is_tested_badly:
+        return None
+    missing = _what_is_missing(last, session)
+    return _build_outcome("unknown", "test", f"tests passed, but {missing}", last.end_seq)
 
 
 def _was_known(run: Attempt, session: _Evidence) -> bool:
     """Return True if as many tests failed before the changes, or with the changes set aside."""
-    now = run.result.tests if run.result else None
+    now = session.counts(run)
     for other in session.tests:
-        before = other.result.tests if other.result else None
+        before = session.counts(other)
         if not _is_of_before(other) and (
             session.first_edit is None or other.end_seq > session.first_edit
         ):
@@ -283,7 +468,7 @@ def _by_end(session: _Evidence) -> Outcome | None:
     if last is None or not any(event.kind == "user_msg" for event in session.line):
         return None
     if last.kind == "completion" and last.is_error:
-        return _build_outcome("fail", "end", 0.9, "the run ended without a result", last.seq)
+        return _build_outcome("fail", "end", "the run ended without a result", last.seq)
     if last.kind != "error":
         return None
     other = _last_but(session.line, "lifecycle", "error", "retry")
@@ -291,9 +476,9 @@ def _by_end(session: _Evidence) -> Outcome | None:
         return None
     if _INTERRUPTS.search(last.summary or ""):
         return _build_outcome(
-            "abandoned", "interrupted", 0.7, "it was interrupted, and nothing followed", last.seq
+            "abandoned", "interrupted", "it was interrupted, and nothing followed", last.seq
         )
-    return _build_outcome("fail", "end", 0.7, "the session ends with an error", last.seq)
+    return _build_outcome("fail", "end", "the session ends with an error", last.seq)
 
 
 def _last_but(line: list[SessionEvent], *kinds: str) -> SessionEvent | None:
@@ -305,7 +490,7 @@ def _by_exit(session: _Evidence) -> Outcome | None:
     last = list(islice(filter(_is_evidence, reversed(session.done)), LAST_FAILURES))[::-1]
     if len(last) == LAST_FAILURES and all(attempt.failed for attempt in last):
         return _build_outcome(
-            "fail", "exit", 0.7, "the last calls failed", *(attempt.end_seq for attempt in last)
+            "fail", "exit", "the last calls failed", *(attempt.end_seq for attempt in last)
         )
     if session.first_edit is None or session.shipped is not None:
         return None
@@ -316,7 +501,6 @@ def _by_exit(session: _Evidence) -> Outcome | None:
     return _build_outcome(
         "fail",
         "exit",
-        0.6,
         "the same run says what it said before the changes",
         before.end_seq,
         run.end_seq,
@@ -381,13 +565,16 @@ def _runs(attempt: Attempt) -> bool:
 
 
 def _by_shipping(session: _Evidence) -> Outcome | None:
-    """Judge by a commit, a push or a pull request after the last change."""
+    """Note a commit, a push or a pull request after the last change.
+
+    That something was shipped shows that it was done, not that it works.
+    """
     shipped = session.shipped
-    if shipped is None or session.is_tested_badly:
+    if shipped is None:
         return None
-    if _shipping(shipped, session.bodies) == {_COMMIT}:
-        return _build_outcome("success", "shipped", 0.5, "it was committed", shipped.end_seq)
-    return _build_outcome("success", "shipped", 0.6, "it was pushed", shipped.end_seq)
+    is_commit = _shipping(shipped, session.bodies) == {_COMMIT}
+    reason = f"it was {'committed' if is_commit else 'pushed'}; nothing shows that it works"
+    return _build_outcome("unknown", "shipped", reason, shipped.end_seq)
 
 
 _GOOD = re.compile(
@@ -429,10 +616,10 @@ def _by_words(session: _Evidence) -> Outcome | None:
     if not text or len(text.split()) > MAX_VERDICT_WORDS or "?" in text:
         return None
     if _BAD.search(text):
-        return _build_outcome("fail", "said", 0.6, "the user's last words reject it", last.seq)
+        return _build_outcome("fail", "said", "the user's last words reject it", last.seq)
     rest, count = _GOOD.subn(" ", text)
     if count and not _MORE.search(rest) and not session.is_tested_badly:
-        return _build_outcome("success", "said", 0.6, "the user's last words accept it", last.seq)
+        return _build_outcome("success", "said", "the user's last words accept it", last.seq)
     return None
 
 
@@ -458,7 +645,7 @@ def _by_errors(session: _Evidence) -> Outcome | None:
     ]
     if not stayed or _has_last_words(session, stayed[-1]):
         return None
-    return _build_outcome("fail", "errors", 0.5, "the last errors never went away", *stayed)
+    return _build_outcome("fail", "errors", "the last errors never went away", *stayed)
 
 
 def _has_last_words(session: _Evidence, seq: int) -> bool:
@@ -505,7 +692,7 @@ def _by_interruption(session: _Evidence) -> Outcome | None:
     if any(event.call_id in plans for event in last):
         return None
     return _build_outcome(
-        "abandoned", "interrupted", 0.7, "the user interrupted it, and nothing followed", stop.seq
+        "abandoned", "interrupted", "the user interrupted it, and nothing followed", stop.seq
     )
 
 
@@ -517,31 +704,25 @@ def _by_silence(session: _Evidence) -> Outcome | None:
         if event.kind == "user_msg":
             if not extract_request(session.bodies.get(event.seq) or event.summary or ""):
                 return None  # A command. Agents do not reply to these.
-            return _build_outcome(
-                "abandoned", "silent", 0.7, "the last prompt has no reply", event.seq
-            )
+            return _build_outcome("abandoned", "silent", "the last prompt has no reply", event.seq)
     return None
 
 
 _JUDGES: tuple[Judge, ...] = (
+    _by_run,
+    _by_merge,
+    _by_ci,
     _by_test,
     _by_end,
     _by_exit,
-    _by_shipping,
     _by_words,
+    _by_weak_test,
+    _by_shipping,
     _by_errors,
     _by_interruption,
     _by_silence,
 )
 
 
-def _build_outcome(
-    verdict: Verdict, level: Level, confidence: float, reason: str, *seqs: int
-) -> Outcome:
-    return Outcome(
-        verdict=verdict,
-        level=level,
-        confidence=confidence,
-        evidence=seqs[-MAX_EVIDENCE:],
-        reason=reason,
-    )
+def _build_outcome(verdict: Verdict, by: OutcomeBy, reason: str, *seqs: int) -> Outcome:
+    return Outcome(verdict=verdict, by=by, evidence=seqs[-MAX_EVIDENCE:], reason=reason)

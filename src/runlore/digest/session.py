@@ -142,7 +142,7 @@ def make(
         fixes=fixes,
         outcome=outcome.verdict,
         outcome_level=outcome.level,
-        outcome_confidence=outcome.confidence,
+        outcome_by=outcome.by,
         outcome_evidence=outcome.evidence,
         outcome_reason=outcome.reason,
         quality=quality(everything, bodies, session.relation, limits),

@@ -17,25 +17,46 @@ def git_remote(folder: Path) -> str | None:
     None if the folder is in no repository.
     """
     try:
-        # A transcript may name any folder. Relative ones, those of another machine, and those that
-        # are gone, whose repository further up is not their own, are left alone.
-        if not folder.is_absolute() or _is_elsewhere(str(folder)) or not folder.is_dir():
+        found = _find_repository(folder)
+        if found is None:
             return None
-        for place in (folder, *folder.parents):
-            git = place / ".git"
-            if git.is_file():  # A worktree or a submodule: the file says where its git folder is.
-                target = _beginning(git).removeprefix("gitdir:").strip()
-                if _is_elsewhere(target):
-                    return None
-                git = (place / target).resolve()
-                if git.parent.name == "worktrees":
-                    git = git.parent.parent
-                    place = git.parent
-            if git.is_dir():
-                config = git / "config"
-                return _remote_in(_beginning(config) if config.is_file() else "") or place.name
+        place, git = found
+        config = git / "config"
+        return _remote_in(_beginning(config) if config.is_file() else "") or place.name
     except (OSError, ValueError):  # Not there, not ours to read, or no path at all.
-        pass
+        return None
+
+
+def git_root(folder: Path) -> Path | None:
+    """Return the folder of the repository that a folder is in; for a worktree, the main one.
+
+    None if the folder is in no repository.
+    """
+    try:
+        found = _find_repository(folder)
+    except (OSError, ValueError):
+        return None
+    return None if found is None else found[0]
+
+
+def _find_repository(folder: Path) -> tuple[Path, Path] | None:
+    """Return the folder of a repository, and its git folder."""
+    # A transcript may name any folder. Relative ones, those of another machine, and those that are
+    # gone, whose repository further up is not their own, are left alone.
+    if not folder.is_absolute() or _is_elsewhere(str(folder)) or not folder.is_dir():
+        return None
+    for place in (folder, *folder.parents):
+        git = place / ".git"
+        if git.is_file():  # A worktree or a submodule: the file says where its git folder is.
+            target = _beginning(git).removeprefix("gitdir:").strip()
+            if _is_elsewhere(target):
+                return None
+            git = (place / target).resolve()
+            if git.parent.name == "worktrees":
+                git = git.parent.parent
+                place = git.parent
+        if git.is_dir():
+            return place, git
     return None
 
 

@@ -61,7 +61,13 @@ def _build_case(
 ) -> Case:
     return Case(
         uid=line.uid,
-        digest=digest,
+        # As it is shown: by a person's mark or by git, if there is one.
+        digest=replace(
+            digest,
+            outcome=line.outcome,
+            outcome_level=line.outcome_level,
+            outcome_by=line.outcome_by,
+        ),
         agent=line.agent,
         title=line.title or "",
         repo=line.repo,

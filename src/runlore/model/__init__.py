@@ -45,14 +45,19 @@ from .events import (
 )
 from .log import LogRecord
 from .session import (
+    OUTCOME_BY,
     OUTCOMES,
     RELATIONS,
     SCHEMA_VERSION,
     Cost,
     Outcome,
+    OutcomeBy,
+    OutcomeLevel,
     Relation,
     Session,
+    describe_outcome,
     is_evictable,
+    level_of,
     make_uid,
 )
 from .units import USD, format_time, parse_time
@@ -81,7 +86,10 @@ __all__ = [
     "MIN_SHOWN_CONFIDENCE",
     "Moment",
     "OUTCOMES",
+    "OUTCOME_BY",
     "Outcome",
+    "OutcomeBy",
+    "OutcomeLevel",
     "RELATIONS",
     "Relation",
     "RequestedLesson",
@@ -101,10 +109,12 @@ __all__ = [
     "Value",
     "View",
     "describe_how",
+    "describe_outcome",
     "format_time",
     "is_evictable",
     "is_injected",
     "is_own",
+    "level_of",
     "make_uid",
     "parse_time",
     "shorten",

@@ -268,9 +268,11 @@ class Digest(Value, frozen=True, kw_only=True):
     errors: tuple[ErrorSummary, ...] = ()
     fixes: tuple[Fix, ...] = ()
     outcome: Outcome = "unknown"
-    outcome_level: str | None = None
-    """The kind of evidence behind the outcome: test, shipped, said …"""
-    outcome_confidence: float = 0.0
+    outcome_level: str = "unknown"
+    """How the outcome is known: verified, observed, said, unknown."""
+    outcome_by: str = ""
+    """The kind of evidence: run, ci, merged, test, shipped, said … With an unknown outcome it is
+    the one that was looked at and did not suffice."""
     outcome_evidence: tuple[int, ...] = ()
     """Events, by seq."""
     outcome_reason: str = ""

@@ -71,7 +71,8 @@ class SessionEvent(Value, frozen=True, kw_only=True, gc=False):
     call_id: str | None = None
     """Pairs a call with its result."""
     action: str | None = None
-    """shell, read, edit, search, web, agent, plan, mcp, other."""
+    """shell, read, edit, search, web, agent, plan, mcp, other. Of a record that changes the status
+    of a run: run:resume, run:pause, run:complete, run:fail, run:cancel."""
     is_error: bool = False
     exit_code: int | None = None
     duration_ms: int | None = None

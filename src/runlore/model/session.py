@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Protocol, Self, get_args
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -18,9 +18,22 @@ SCHEMA_VERSION = 3
 what it covers."""
 
 Outcome = Literal["success", "fail", "abandoned", "unknown"]
+OutcomeLevel = Literal["verified", "observed", "said", "unknown"]
+"""How an outcome is known. Verified: a person, the run itself, CI or git says so. Observed: it
+follows from what was run. Said: it follows from a person's last words."""
+OutcomeBy = Literal[
+    "mark", "run", "merged", "reverted", "ci",
+    "test", "end", "exit", "shipped", "errors", "interrupted", "silent",
+    "said", "",
+]  # fmt: skip
+"""The kind of evidence behind an outcome, strongest first within its level: a person's mark; the
+status that a run gave itself; a merged or a reverted change; CI; the last run of tests; how the
+program that ran the agent ended; exit codes; a commit, push or pull request; errors that never went
+away; an interruption; a prompt without a reply; the user's last words; nothing."""
 Relation = Literal["fork", "subagent", "continuation"]
 
 OUTCOMES: frozenset[str] = frozenset(get_args(Outcome))
+OUTCOME_BY: tuple[str, ...] = get_args(OutcomeBy)
 RELATIONS: frozenset[str] = frozenset(get_args(Relation))
 
 
@@ -67,6 +80,7 @@ class Session(Value, frozen=True, kw_only=True):
             "started_at",
             "ended_at",
             "source_missing_at",
+            "git_at",
             "discovered_at",
             "ingested_at",
             "analyzed_at",
@@ -94,15 +108,28 @@ class Session(Value, frozen=True, kw_only=True):
     ended_at: datetime | None = None
     outcome: Outcome = "unknown"
     """How it ended: success, fail, abandoned, unknown."""
+    outcome_level: str = "unknown"
+    """How the outcome is known: verified, observed, said, unknown."""
+    outcome_by: str = ""
+    """The kind of evidence: mark, run, merged, reverted, ci, test, end, exit, shipped, errors,
+    interrupted, silent, said; empty without any."""
     outcome_evidence: str | None = None
-    """The evidence behind the outcome."""
+    """The evidence behind the outcome, in words."""
     quality: str | None = None
     """real, trivial, automated, one_shot, subagent; None until it has a digest."""
     pinned: bool = False
-    """True if it must not be evicted. Set by people with `runlore mark`, like the next three."""
+    """True if it must not be evicted. Set by people with `runlore mark`, like the next four."""
     name: str | None = None
     tags: tuple[str, ...] = ()
     note: str | None = None
+    marked_outcome: Outcome | None = None
+    """The outcome that a person gave it. It counts before all other evidence."""
+    git_state: str | None = None
+    """What the repository says about its commits: open, merged, reverted; None without commits."""
+    git_note: str | None = None
+    """The commit that shows it."""
+    git_at: datetime | None = None
+    """When the repository was asked."""
     cost: Cost = msgspec.field(default_factory=Cost)
     task_ref: str | None = None
     """The issue or task that it was about."""
@@ -195,6 +222,35 @@ class Session(Value, frozen=True, kw_only=True):
             raise ModelError(f"cost {cost!r} must be an object")
         session = super().from_dict(data)
         return msgspec.structs.replace(session, cost=Cost.from_dict(cost)) if cost else session
+
+
+def level_of(by: str) -> OutcomeLevel:
+    """Return how well an outcome is known by this kind of evidence."""
+    if by in ("mark", "run", "merged", "reverted", "ci"):
+        return "verified"
+    return "unknown" if not by else "said" if by == "said" else "observed"
+
+
+class HasOutcome(Protocol):
+    """A session, a line of a list, or a digest."""
+
+    @property
+    def outcome(self) -> str: ...
+    @property
+    def outcome_level(self) -> str: ...
+    @property
+    def outcome_by(self) -> str: ...
+
+
+def describe_outcome(session: HasOutcome) -> str:
+    """Return an outcome with how it is known, as in `success (observed: tests)`."""
+    outcome, level, by = session.outcome, session.outcome_level, session.outcome_by
+    if outcome == "unknown":
+        return outcome
+    return f"{outcome} ({level}{f': {_WORDS.get(by, by)}' if by and by != level else ''})"
+
+
+_WORDS = {"test": "tests", "mark": "marked", "ci": "CI", "exit": "exit codes"}
 
 
 def is_evictable(session: Session) -> bool:

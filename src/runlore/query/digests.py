@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..config import Quality
 from ..model import DIGEST_VERSION, Digest
 from ..store import Store
+from ..store.outcomes import overrule
 from .sessions import get
 
 
@@ -34,8 +35,11 @@ def build_digest(store: Store, uid: str, limits: Quality) -> Digest | None:
 def current_digest(store: Store, uid: str, limits: Quality) -> Digest | None:
     """Return the digest of a session, built now if the stored one does not cover everything.
 
-    None if there is neither a digest nor anything to digest. Raises NotFound.
+    Its outcome is the one that is shown, by a person's mark or by git if there is one. None if
+    there is neither a digest nor anything to digest. Raises NotFound.
     """
     session, stored = get(store, uid), store.digests.get(uid)
     is_current = stored is not None and not session.is_stale and stored.version >= DIGEST_VERSION
-    return stored if is_current or session.last_seq < 0 else build_digest(store, uid, limits)
+    is_stored = is_current or session.last_seq < 0
+    digest = stored if is_stored else build_digest(store, uid, limits)
+    return None if digest is None else overrule(digest, session)

@@ -23,6 +23,7 @@ from .values import (
     AgentTotals,
     Batch,
     Billed,
+    CommittedSession,
     Family,
     Hour,
     LastSession,
@@ -497,6 +498,19 @@ class Digests(Protocol):
 
         A digest by newer rules of the same content stays. A session that is not stored has none.
         """
+
+    def committed(self, asked_before: datetime, ended_after: datetime) -> list[CommittedSession]:
+        """Return the sessions of this machine that made commits of which git may have news.
+
+        They were never asked about; or were asked about before a time, ended after another, and
+        are not reverted.
+        """
+
+    def asked_since(self, since: datetime) -> list[str]:
+        """Return the folders whose repository was asked about commits since then."""
+
+    def put_fate(self, uid: str, state: str, note: str | None, when: datetime) -> None:
+        """Store what git said of a session's commits (open, merged, reverted), and when."""
 
     def drop(self, uids: Sequence[str]) -> None:
         """Remove the digests of these sessions, so that the next sync makes them again."""

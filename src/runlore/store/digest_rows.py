@@ -101,6 +101,8 @@ def digest_columns(digest: Digest, when: datetime) -> dict[str, Any]:
         analyzed_seq=digest.covers.last_seq,
         analyzed_hash=digest.covers.content_hash,
         outcome=digest.outcome,
+        outcome_level=digest.outcome_level,
+        outcome_by=digest.outcome_by,
         outcome_evidence=evidence_of(digest),
         quality=digest.quality,
     )

@@ -366,12 +366,14 @@ class _Plan:
             source_path=self.batch.source.path, discovered_at=now, ingested_at=now,
             schema_version=SCHEMA_VERSION, repo=facts.repo, task_ref=facts.task_ref,
             analyzed_at=None, analyzed_seq=None, analyzed_hash=None, outcome="unknown",
-            outcome_evidence=None, quality=None,
+            outcome_level="unknown", outcome_by="", outcome_evidence=None, quality=None,
+            git_state=None,
         )  # fmt: skip
         row |= columns
         digest = delta.digest
         if digest is not None and self._fits(digest, row):
             row |= digest_columns(digest, self.when)
+            row["git_state"] = "open" if digest.commits else None
             self.changes.digests.append((session.number, digest))
             self.changes.put.digests += 1
         return row

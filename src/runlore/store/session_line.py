@@ -19,6 +19,10 @@ class SessionLine(msgspec.Struct, frozen=True, gc=False):
     started_at: str | None
     ended_at: str | None
     outcome: str
+    outcome_level: str
+    """How the outcome is known: verified, observed, said, unknown."""
+    outcome_by: str
+    """The kind of evidence: mark, run, merged, reverted, ci, test …"""
     task_ref: str | None
     machine: str | None
     parent_uid: str | None

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..adapters import Facts, Position, Skip, Source
-from ..model import Call, Digest
+from ..model import Call, Digest, Outcome
 from ..timeline import Tally
 
 Words = list[tuple[bytes | None, bytes | None, bytes | None]]
@@ -369,6 +369,20 @@ class Marks(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     tags: tuple[str, ...] = ()
     note: str | None = None
+    outcome: Outcome | None = None
+    """How it ended, as a person says; None leaves it to the evidence."""
+
+
+class CommittedSession(NamedTuple):
+    """A session that made commits, and what git said of them."""
+
+    uid: str
+    cwd: str
+    branch: str | None
+    started_at: str | None
+    state: str
+    """open, merged, reverted."""
+    note: str | None
 
 
 class StoreState(NamedTuple):

@@ -1,5 +1,6 @@
 """The whole journey: discover, plan, ingest (which redacts what is new), price, redact again what
-older rules stored, digest, record lessons, and derive copies again whose originals came later.
+older rules stored, digest, ask git about commits, record lessons, and derive copies again whose
+originals came later.
 
 `sync` repeats a run when the database went away. `SyncRun.run` is the list of stages, which stand
 below in the order in which they are called. Every stage can be run twice, or after being killed
@@ -36,6 +37,13 @@ MAX_ATTEMPTS = 100
 MAX_GENERATIONS = 10
 """Copies of copies settle in as many rounds as there are generations. Longer chains do
 not occur in real transcripts."""
+
+
+GIT_PAUSE = timedelta(days=1)
+"""A repository is asked once in this time what became of commits."""
+
+GIT_WATCH = timedelta(days=30)
+"""How long commits are watched after the end of their session: for a merge, then for a revert."""
 
 
 def sync(
@@ -107,6 +115,7 @@ class SyncRun:
             self.price()
             self.redact_stored()
             self.digest()
+            self.ask_git()
             self.record_lessons()
         self.settle_copies()
 
@@ -198,6 +207,15 @@ class SyncRun:
             count, problems = self._start_ingest().build_digests(stale, progress)
             report.digests += count
             report.problems += problems
+
+    def ask_git(self) -> None:
+        """Ask repositories on this machine what became of the commits that sessions made."""
+        now = datetime.now(UTC)
+        asked_before = now - GIT_PAUSE
+        if due := self.store.digests.committed(asked_before, now - GIT_WATCH):
+            from .git_outcomes import ask_git  # Most syncs need neither this nor git.
+
+            ask_git(self.store, due, asked_before, now)
 
     def record_lessons(self) -> None:
         """Record the lessons in the files of projects: editors and git change them as well."""

@@ -38,7 +38,7 @@ OUTPUTS = 16  # Files with the whole of an output that are read for one line.
 class RunloreAdapter(JsonlAdapter):
     name = "runlore"
     label = "runlore live log"
-    version = 5
+    version = 6
     blob_mark = b'"base64"'
     reader = "runlore.adapters.runlore.reader"
     roots = ("$RUNLORE_HOME/live", "~/.runlore/live")

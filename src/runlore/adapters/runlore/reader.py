@@ -12,7 +12,7 @@ from ..shared.tools import one_line, test_counts, text_of
 from .calls import describe_call
 from .fold import CALLS, REWINDS, SKILLS, LogFold
 from .lines import Call, is_on, path
-from .messages import blocks_of, exit_of, result_text, shown, text_in
+from .messages import blocks_of, exit_of, headline, result_text, shown, text_in
 from .skills import attempt_line, attempt_of, check_of, is_failure, milliseconds
 from .usage import usage_of
 
@@ -241,7 +241,18 @@ class Reader(LogFold):
     def failed(self, kind: str, payload: dict[str, Any]) -> None:
         error = _text(payload, "error")
         self.emit(
-            "error", error or text_of(payload), kind, error or "the run failed", is_error=True
+            "error",
+            error or text_of(payload),
+            kind,
+            error or "the run failed",
+            action="run:fail",
+            is_error=True,
+        )
+
+    def changed_status(self, kind: str, payload: dict[str, Any]) -> None:
+        """Add that a run was started, resumed, paused or cancelled."""
+        self.emit(
+            "lifecycle", text_of(payload), kind, headline(kind, payload), action=_STATUSES[kind]
         )
 
     def problem(self, kind: str, payload: dict[str, Any]) -> None:
@@ -253,7 +264,14 @@ class Reader(LogFold):
         self.emit("decision", body, kind, summary)
 
     def completed(self, kind: str, payload: dict[str, Any]) -> None:
-        self.emit("completion", text_of(payload.get("output")), kind, "the run completed")
+        is_failed = payload.get("quality") == "failed"
+        self.emit(
+            "completion",
+            text_of(payload.get("output")),
+            kind,
+            "the run completed" + " in failure" * is_failed,
+            action="run:fail" if is_failed else "run:complete",
+        )
 
     def checkpoint(self, kind: str, payload: dict[str, Any]) -> None:
         """Add a checkpoint without the buffer that it saves, which earlier records hold."""
@@ -319,12 +337,15 @@ class Reader(LogFold):
                 call_id=call_id,
                 action="shell",
             )
+        # A command that was meant to fail has no result of its own: it would be an error.
+        is_result = call is not None and not check.is_meant_to_fail
         self.emit(
-            "tool_result" if call else "lifecycle", check.detail, "check", check.summary,
-            call_id=call_id if call else None,
-            tool="shell" if call else None, action="shell" if call else None,
+            "tool_result" if is_result else "lifecycle", check.detail, "check", check.summary,
+            call_id=call_id if is_result else None,
+            tool="shell" if is_result else None, action="shell" if is_result else None,
             is_error=check.passed is False, exit_code=check.exit_code,
-            tests=test_counts(check.detail) if call and call.kind == "test_run" else None,
+            tests=test_counts(check.detail)
+            if is_result and call and call.kind == "test_run" else None,
         )  # fmt: skip
 
     def skill_finished(self, kind: str, payload: dict[str, Any]) -> None:
@@ -367,6 +388,10 @@ class Reader(LogFold):
         "title": titled,
         "tool_started": tool_started,
         "tool_finished": tool_finished,
+        "state.started": changed_status,
+        "state.resumed": changed_status,
+        "state.paused": changed_status,
+        "state.cancelled": changed_status,
         "state.failed": failed,
         "state.recovered": failed,
         "state.problem": problem,
@@ -380,6 +405,14 @@ class Reader(LogFold):
         "skill.finished": skill_finished,
         "skill.entry": skill_entry,
     }
+
+
+_STATUSES = {
+    "state.started": "run:resume",
+    "state.resumed": "run:resume",
+    "state.paused": "run:pause",
+    "state.cancelled": "run:cancel",
+}
 
 
 def _text(payload: Mapping[str, Any], name: str) -> str | None:

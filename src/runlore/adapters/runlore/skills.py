@@ -50,6 +50,11 @@ class Check(msgspec.Struct):
     detail: str
     summary: str
 
+    @property
+    def is_meant_to_fail(self) -> bool:
+        """True if it passed because its command failed: the red phase of a test."""
+        return self.passed is True and bool(self.exit_code)
+
 
 def check_of(check: Any) -> Check | None:
     """Return a check of an attempt; None if the value is no check."""
@@ -63,6 +68,8 @@ def check_of(check: Any) -> Check | None:
     )
     passed = check["passed"] if isinstance(check.get("passed"), bool) else None
     word = "not known" if passed is None else "passed" if passed else "failed"
+    if passed and code:
+        word = f"passed with exit code {code}"
     return Check(
         command=command if isinstance(command, str) and command else None,
         passed=passed,

@@ -13,6 +13,7 @@ import click
 from ... import query
 from ...config import Config
 from ...errors import NotFound
+from ...model import describe_outcome
 from ...query import names as naming
 from ...store import Filter, SessionLine, Store
 from ...text.words import ago, brief, count, short
@@ -129,7 +130,7 @@ def as_table(store: Store, lines: list[SessionLine], *, is_whole: bool = False) 
                 for line in lines
             ],
         ),
-        Column("OUTCOME", [one_line(line.outcome) for line in lines], leaves=LEAVES_LAST),
+        Column("OUTCOME", [one_line(describe_outcome(line)) for line in lines], leaves=LEAVES_LAST),
         Column("TIME", [brief(line.wall_clock_s) for line in lines], right=True, leaves=4),
         Column("TURNS", [str(line.turns) for line in lines], right=True, leaves=LEAVES_LAST),
         Column("EVENTS", [str(line.events) for line in lines], right=True, leaves=1),

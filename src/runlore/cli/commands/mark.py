@@ -1,8 +1,8 @@
-"""Pin a session, tag it, name it, note something down.
+"""Pin a session, tag it, name it, say how it ended, note something down.
 
-A pinned session is never evicted. The name is shown instead of the title. `--text '#TAG'` and
-`--text '#pinned'` choose by it, in `ls` and elsewhere. Without options, what was said is shown.
-With --json an object (docs/json.md).
+A pinned session is never evicted. The name is shown instead of the title. The outcome counts
+before all other evidence. `--text '#TAG'` and `--text '#pinned'` choose by it, in `ls` and
+elsewhere. Without options, what was said is shown. With --json an object (docs/json.md).
 """
 
 from __future__ import annotations
@@ -15,13 +15,20 @@ import msgspec
 
 from ... import query
 from ... import store as stores
-from ...model import Session, shorten
+from ...model import Outcome, Session, shorten
 from ...store.values import Marks
 from ..options import SessionName, as_json, open_store
 from ..output import echo, one_line, write_json
 
 MAX_CHARS = 2000
 MAX_TAGS = 32
+_BY_WORD: dict[str, Outcome | None] = {
+    "success": "success",
+    "fail": "fail",
+    "abandoned": "abandoned",
+    "none": None,
+}
+OUTCOMES = tuple(_BY_WORD)
 
 
 class MarkedSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +41,8 @@ class MarkedSession(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None
     tags: tuple[str, ...]
     note: str | None
+    outcome: Outcome | None
+    """How it ended, as a person said; null if nobody did."""
 
 
 @click.command(help=__doc__)
@@ -46,6 +55,12 @@ class MarkedSession(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--untag", "untags", multiple=True, metavar="WORD", help="Take one away.")
 @click.option("--name", metavar="TEXT", help="Call it this; '' is its own title again.")
 @click.option("--note", metavar="TEXT", help="Note this down; '' takes it away.")
+@click.option(
+    "--outcome",
+    type=click.Choice(OUTCOMES),
+    metavar="HOW",
+    help=f"Say how it ended: {', '.join(OUTCOMES[:-1])}; none leaves it to the evidence.",
+)
 @as_json(MarkedSession)
 def command(
     session: str,
@@ -55,18 +70,26 @@ def command(
     untags: tuple[str, ...],
     name: str | None,
     note: str | None,
+    outcome: str | None,
     is_json: bool,
 ) -> None:
     if pin and unpin:
         raise click.UsageError("--pin or --unpin, not both")
     with open_store() as (store, setting):
         found = query.get(store, query.resolve(store, session))
-    old = Marks(pinned=found.pinned, name=found.name, tags=found.tags, note=found.note)
+    old = Marks(
+        pinned=found.pinned,
+        name=found.name,
+        tags=found.tags,
+        note=found.note,
+        outcome=found.marked_outcome,
+    )
     new = Marks(
         pinned=(old.pinned or pin) and not unpin,
         name=changed_name(old.name, name),
         tags=changed_tags(old.tags, tags, untags),
         note=old.note if note is None else cleaned(note, MAX_CHARS) or None,
+        outcome=changed_outcome(old.outcome, outcome),
     )
     if new != old:
         with closing(stores.open_store(setting.store)) as store:
@@ -81,6 +104,8 @@ def show_marks(session: Session, marks: Marks) -> None:
     echo(f"{session.session_uid}  {one_line(marks.name or session.title or '')}")
     if marks.pinned or marks.tags:
         echo("  " + " ".join(["pinned"] * marks.pinned + [f"#{tag}" for tag in marks.tags]))
+    if marks.outcome:
+        echo(f"  {marks.outcome}")
     if marks.note:
         echo(f"  {one_line(marks.note)}")
 
@@ -88,6 +113,11 @@ def show_marks(session: Session, marks: Marks) -> None:
 def changed_name(old: str | None, name: str | None) -> str | None:
     """Return the name after the change: None keeps it, "" removes it."""
     return old if name is None else shorten(cleaned(name, MAX_CHARS)) or None
+
+
+def changed_outcome(old: Outcome | None, outcome: str | None) -> Outcome | None:
+    """Return the outcome after the change: None keeps it, "none" removes it."""
+    return old if outcome is None else _BY_WORD[outcome]
 
 
 def changed_tags(

@@ -9,7 +9,7 @@ from datetime import datetime
 import msgspec
 
 from ...errors import StoreError
-from ...model import Session, SessionEvent, format_time
+from ...model import Session, SessionEvent, describe_outcome, format_time
 from ...store import SessionLine, Store
 from ...store.values import Family
 from ...text.words import usd, with_subagents
@@ -56,7 +56,7 @@ def session_head(session: Session, family: Family, children: Iterable[SessionLin
         with_subagents(usd(family.usd), usd(cost.usd), family.subagents)
         if family.usd is not None
         else "",
-        session.outcome if session.outcome != "unknown" else "",
+        "" if session.outcome == "unknown" else describe_outcome(session),
     ]
     lines = [
         f"session {line(session.session_uid, 200)}",

@@ -1,4 +1,7 @@
-"""A test that fails and then passes, with nothing done in between but to run it again."""
+"""A test that fails and then passes, with nothing done in between but to run it again.
+
+Where skills are attempted, a pass after a failure is the work of a new attempt.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,8 @@ find_ends = error_lessons.find_ends
 
 
 def mine(case: Case, _: Fleet) -> Iterator[Signal]:
+    if case.skills:
+        return
     errors = {error.signature.fingerprint: error for error in case.digest.errors}
     for fix in case.digest.fixes:
         error = errors.get(fix.fingerprint)

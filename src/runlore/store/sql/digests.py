@@ -25,7 +25,7 @@ from ..digest_rows import (
 from ..filters import Filter
 from ..rows import CUT, OUTRANKED
 from ..segments import unpack
-from ..values import Row, SessionError
+from ..values import CommittedSession, Row, SessionError
 from .charges import Charges
 from .database import Database
 from .filters import session_filter
@@ -171,9 +171,11 @@ class SqlDigests:
         columns = digest_columns(digest, when)
         # Watermarks are set in their order.
         later = "evicted_at = case when evicted_at < ? then ? else evicted_at end"
+        state = "coalesce(git_state, 'open')" if digest.commits else "null"
         at = columns["analyzed_at"]
         self.db.execute(
-            f"update sessions set {' = ?, '.join(columns)} = ?, {later} where number = ?",
+            f"update sessions set {' = ?, '.join(columns)} = ?, {later}, git_state = {state} where"
+            " number = ?",
             (*columns.values(), at, at, session),
         )
 
@@ -193,10 +195,31 @@ class SqlDigests:
                     self.db.execute(f"delete from {table} where session = ?", (session,))
                 self.db.execute(
                     "update sessions set analyzed_at = null, analyzed_seq = null, analyzed_hash ="
-                    " null, outcome = 'unknown', outcome_evidence = null, quality = null where"
-                    " number = ?",
+                    " null, outcome = 'unknown', outcome_level = 'unknown', outcome_by = '',"
+                    " outcome_evidence = null, quality = null where number = ?",
                     (session,),
                 )
+
+    def committed(self, asked_before: datetime, ended_after: datetime) -> list[CommittedSession]:
+        own, author = self.db.own_sessions
+        # A reverted commit stays reverted. Folders of other machines are not here.
+        sql = (
+            "select uid, cwd, git_branch, started_at, git_state, git_note from sessions where"
+            " git_state in ('open', 'merged') and cwd is not null and (machine is null or machine ="
+            f" ?) and {own} and (git_at is null or git_at < ? and ended_at > ?) order by uid"
+        )
+        bindings = (*author, format_time(asked_before), format_time(ended_after))
+        rows = self.db.all(sql, (self.db.own_machine, *bindings))
+        return [CommittedSession(*row) for row in rows]
+
+    def asked_since(self, since: datetime) -> list[str]:
+        sql = "select distinct cwd from sessions where git_state is not null and git_at >= ?"
+        return [cwd for (cwd,) in self.db.all(sql, (format_time(since),)) if cwd]
+
+    def put_fate(self, uid: str, state: str, note: str | None, when: datetime) -> None:
+        with self.db.transaction():
+            sql = "update sessions set git_state = ?, git_note = ?, git_at = ? where uid = ?"
+            self.db.execute(sql, (state, note, format_time(when), uid))
 
     def redact(self, session: int, cleaner: Cleaner) -> int:
         """Run newer redaction rules over a digest; return the number of changes."""

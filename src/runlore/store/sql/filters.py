@@ -9,6 +9,7 @@ from typing import Any
 from ...model import format_time
 from ...text.clean import encoded
 from ..filters import Filter
+from ..outcomes import OUTCOME
 from .database import Database, Test
 
 MAX_AHEAD = timedelta(days=1)
@@ -43,7 +44,7 @@ def _name_tests(db: Database, chosen: Filter) -> Iterator[Test]:
         "domain": chosen.domain,
         "author": chosen.author,
         "parent_uid": chosen.parent_uid,
-        "outcome": chosen.outcome,
+        OUTCOME: chosen.outcome,
         "quality": chosen.quality,
     }
     for column, value in equal.items():

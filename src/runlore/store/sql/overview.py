@@ -12,6 +12,7 @@ import msgspec
 from ...adapters import Facts
 from ...model import format_time
 from ..filters import SLOT, Filter
+from ..outcomes import OUTCOME
 from ..values import AgentTotals, Family, Hour, LastSession, StoreState
 from .database import Database
 from .filters import SORT_TIME, latest_time, session_filter
@@ -82,16 +83,15 @@ class SqlOverview:
         self, column: str, chosen: Filter, within: Collection[int] | None = None
     ) -> list[tuple[str | None, int]]:
         assert column.isidentifier()
+        value = OUTCOME if column == "outcome" else column
         where, bindings = session_filter(self.db, chosen)
         if within is not None:
             if not within:
                 return []
             where = f"{where} {'and' if where else 'where'} number in (select value from carray(?))"
             bindings = [*bindings, self.db.ids(within)]
-        sql = (
-            f"select {column}, count(*) from sessions {where} group by {column} order by 2 desc, 1"
-        )
-        return [(value, int(count)) for value, count in self.db.all(sql, bindings)]
+        sql = f"select {value}, count(*) from sessions {where} group by 1 order by 2 desc, 1"
+        return [(name, int(count)) for name, count in self.db.all(sql, bindings)]
 
     def below(self, uid: str) -> tuple[int, int]:
         sql = "select count(*), coalesce(sum(events), 0) from sessions where parent_uid = ?"
@@ -122,7 +122,7 @@ class SqlOverview:
     def last_session(self, repo: str | None, cwd: str) -> tuple[int, LastSession | None]:
         these = f"from sessions where {'repo' if repo else 'cwd'} = ? and {_NO_SUBAGENT}"
         sql = (
-            f"select uid, coalesce(name, title), ended_at, outcome {these}"
+            f"select uid, coalesce(name, title), ended_at, {OUTCOME} {these}"
             f" order by {SORT_TIME.format('ended_at')} desc, uid limit 1"
         )
         row = self.db.one(sql, (repo or cwd, latest_time()))

@@ -17,6 +17,7 @@ from ...model import (
     shorten,
 )
 from ..filters import Filter
+from ..outcomes import BY, LEVEL, OUTCOME, shown_outcome
 from ..rows import (
     CUT,
     ERROR,
@@ -38,8 +39,9 @@ from .filters import SORT_TIME, high, latest_time, session_filter
 
 LINE = (
     "uid, flavor, coalesce(name, title), repo, domain, cwd, git_branch, model, started_at,"
-    " ended_at, outcome, task_ref, machine, parent_uid, relation, events, errors, turns, retries,"
-    " wall_clock_s, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, usd,"
+    f" ended_at, {OUTCOME}, {LEVEL}, {BY}, task_ref, machine, parent_uid, relation, events, errors,"
+    " turns, retries, wall_clock_s, input_tokens, output_tokens, cache_read_tokens,"
+    " cache_write_tokens, usd,"
     " source_path, source_bytes, source_missing_at, ingested_at, quality, evicted_at, author"
 )
 
@@ -99,6 +101,7 @@ class SqlSessions:
         cost |= self.figures.tokens_of(data["number"], data["flavor"]) or {}
         del data["number"], data["uid"]
         data["pinned"], data["tags"] = bool(data["pinned"]), msgspec.json.decode(data["tags"])
+        data |= shown_outcome(data)
         extra = data.pop("extra")
         if extra:
             data.update(msgspec.json.decode(extra))
@@ -283,8 +286,12 @@ class SqlSessions:
     def mark(self, uid: str, marks: Marks) -> None:
         with self.db.transaction():
             tags = msgspec.json.encode(marks.tags).decode()
-            sql = "update sessions set pinned = ?, name = ?, tags = ?, note = ? where uid = ?"
-            self.db.execute(sql, (int(marks.pinned), marks.name, tags, marks.note, uid))
+            sql = (
+                "update sessions set pinned = ?, name = ?, tags = ?, note = ?, marked_outcome = ?"
+                " where uid = ?"
+            )
+            values = (int(marks.pinned), marks.name, tags, marks.note, marks.outcome, uid)
+            self.db.execute(sql, values)
 
     # ── for the other parts of a store ────────────────────────────────────────────────────────────
 
