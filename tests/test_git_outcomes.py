@@ -16,7 +16,7 @@ from runlore.files.git import git_root
 from runlore.files.git_log import (
     Branch,
     Fate,
-    MadeCommit,
+    SessionCommit,
     find_same_changes,
     judge_commits,
     read_branch,
@@ -70,7 +70,7 @@ def repository(tmp_path: Path) -> Repository:
 
 def fate(repository: Repository, *shas: str, on: str | None = None) -> Fate:
     """What git says of a session that made these commits."""
-    made = [MadeCommit(sha[:9], repository.git("log", "-1", "--format=%s", sha)) for sha in shas]
+    made = [SessionCommit(sha[:9], repository.git("log", "-1", "--format=%s", sha)) for sha in shas]
     branch = repository.branch()
     return judge_commits(made, on, branch, find_same_changes(repository.folder, made, branch))
 
@@ -173,8 +173,8 @@ def test_git_runs_no_program_that_a_repository_names(repository: Repository) -> 
                  "core.pager", "gpg.program", "core.sshCommand"):  # fmt: skip
         repository.git("config", name, str(trap))
     repository.git("config", "log.showSignature", "true")
-    made = [MadeCommit("0123456789", "one")]
-    find_same_changes(repository.folder, [MadeCommit(sha, "one"), *made], repository.branch())
+    made = [SessionCommit("0123456789", "one")]
+    find_same_changes(repository.folder, [SessionCommit(sha, "one"), *made], repository.branch())
     assert not (repository.folder / "sprung").exists()
 
 

@@ -27,7 +27,7 @@ BEFORE = [
 
 def looked(lessons: list[Lesson] | None = None, **plants: list[int]) -> Retro:
     now = fleet(2, 40, plants)
-    skills = [judge_skill("tdd", "small", passed=2, failed=18, verified=1, escalated=5)]
+    skills = [judge_skill("tdd", "small", passed=2, failed=18, unknown=3, verified=1, escalated=5)]
     return look_back(
         now,
         BEFORE,
@@ -238,7 +238,7 @@ def test_every_problem_has_an_advice() -> None:
 def test_a_hint_on_a_skill_rests_on_that_models_own_attempts() -> None:
     def hint(passed: int, failed: int) -> str:
         return judge_skill(
-            "tdd", "m", passed=passed, failed=failed, verified=passed, escalated=0
+            "tdd", "m", passed=passed, failed=failed, unknown=1, verified=passed, escalated=0
         ).hint
 
     assert (hint(2, 0), hint(0, 2), hint(60, 0), hint(5, 20), hint(0, 0)) == (
@@ -247,6 +247,7 @@ def test_a_hint_on_a_skill_rests_on_that_models_own_attempts() -> None:
     said = markdown(looked())
     assert "5 went on to another model" in said
     assert "1 passed unverified" in said
+    assert "2 passed, 18 failed, 3 unknown" in said
 
 
 def hostile() -> Retro:

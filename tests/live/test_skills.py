@@ -266,6 +266,13 @@ def test_the_largest_window_is_within_the_calendar() -> None:
     assert skills.pass_rates([entry()], "99999d", now=NOW)
 
 
+def test_a_rate_is_of_all_also_of_those_whose_result_is_unknown(log: MemoryLog) -> None:
+    for n, status in enumerate(("pass", "fail", "unknown", "unknown", "skip")):
+        SkillLog(log).add(entry(status=status, hours_ago=n))
+    assert SkillLog(log).rate("tdd") == 0.25
+    assert [(rate.rate, rate.unknown) for rate in SkillLog(log).rates()] == [(0.25, 2)]
+
+
 def test_rates_are_null_without_data(log: MemoryLog) -> None:
     assert SkillLog(log).rate("tdd") is None
     SkillLog(log).add(entry(status="skip"))

@@ -11,22 +11,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from itertools import islice, takewhile
 
 from .. import timeline
-from ..adapters.shared.tools import test_counts
 from ..model import Outcome as Verdict
-from ..model import OutcomeBy, SessionEvent, Tests, is_own
+from ..model import OutcomeBy, SessionEvent, is_own
 from . import Fix, Outcome
 from .attempts import Attempt, find_attempts
-from .code_host import find_merged, named_pull_request, pull_request_number, read_checks
-from .commits import find_pull_request, find_reported_commits, opens_pull_request
-from .demands import Demand, find_demand
-from .error_lines import find_error_line
+from .code_host import find_merged, named_pull_request, read_checks
+from .evidence import (
+    COMMIT,
+    Evidence,
+    build_evidence,
+    find_shipping,
+    is_edit,
+    is_evidence,
+    is_of_before,
+    is_test,
+)
 from .fixes import find_fixes
-from .shell_commands import MAX_CHARS, installs, only_commits
-from .statements import extract_request, is_stop, rejects
+from .shell_commands import installs, only_commits
+from .statements import extract_request, is_stop
 
 LAST_FAILURES = 3
 """This many failed calls in a row at the end mean that the agent was stuck."""
@@ -37,7 +42,7 @@ MIN_TESTS = 5
 """Tests that have to pass in the last run for a success. Fewer are often those that the agent wrote
 for the occasion, and say little about the rest."""
 
-Judge = Callable[["_Evidence"], Outcome | None]
+Judge = Callable[[Evidence], Outcome | None]
 
 
 def outcome(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Outcome:
@@ -57,7 +62,7 @@ def judge_outcome(
     fixes: Sequence[Fix]
 ) -> Outcome:  # fmt: skip
     """Return how a timeline ended, from its attempts and fixes without those of our own tools."""
-    session = _build_evidence(timeline.in_order(events), bodies, attempts, fixes)
+    session = build_evidence(timeline.in_order(events), bodies, attempts, fixes)
     outcome = next(filter(None, (judge(session) for judge in _JUDGES)), Outcome(verdict="unknown"))
     if outcome.verdict != "success" or outcome.by in ("run", "said"):
         return outcome
@@ -66,6 +71,11 @@ def judge_outcome(
     if (missing := session.missing_demand(outcome.by)) is not None:
         return _doubt(outcome, f"but what was asked for is missing: {missing}")
     return outcome
+
+
+def _is_ours(attempt: Attempt) -> bool:
+    event = attempt.call or attempt.result
+    return event is not None and event.tool is not None and is_own(event.tool)
 
 
 def _doubt(outcome: Outcome, reason: str, *seqs: int) -> Outcome:
@@ -78,277 +88,7 @@ def _doubt(outcome: Outcome, reason: str, *seqs: int) -> Outcome:
     )
 
 
-class _Evidence:
-    """The evidence on the active line, for all rules.
-
-    Most is searched from the end, and only when a rule needs it.
-    """
-
-    def __init__(
-        self,
-        line: list[SessionEvent],
-        bodies: Mapping[int, str],
-        done: list[Attempt],
-        fixes: Sequence[Fix],
-    ) -> None:
-        self.line, self.bodies, self.fixes = line, bodies, fixes
-        self.done = done
-        """The attempts whose end is known."""
-
-    @cached_property
-    def first_edit(self) -> int | None:
-        return next((attempt.end_seq for attempt in self.done if _edits(attempt)), None)
-
-    @cached_property
-    def last_edit(self) -> int:
-        """The seq of the result of the last change to a file; -1 if there was none."""
-        return next((attempt.end_seq for attempt in reversed(self.done) if _edits(attempt)), -1)
-
-    @cached_property
-    def shipped(self) -> Attempt | None:
-        """The last commit, push or pull request after the last change."""
-        for attempt in reversed(self.done):
-            if attempt.end_seq <= self.last_edit:
-                return None
-            if attempt.shell and _shipping(attempt, self.bodies):
-                return attempt
-        return None
-
-    @cached_property
-    def tests(self) -> list[Attempt]:
-        """The runs of tests whose end is known.
-
-        After the last change also those that only their output shows to be one.
-        """
-        return [
-            attempt
-            for attempt in self.done
-            if self._is_test(attempt) and (attempt.failed or self.has_passed(attempt))
-        ]
-
-    @cached_property
-    def last_test(self) -> Attempt | None:
-        """The last run of tests of the changes as they were left."""
-        for run in reversed(self.tests):
-            if run.end_seq <= self.last_edit:
-                return None
-            if not _is_of_before(run) and (self.has_passed(run) or self.has_failures(run)):
-                return run
-        return None
-
-    def _is_test(self, attempt: Attempt) -> bool:
-        return _is_test(attempt) or (
-            attempt.end_seq > self.last_edit and self.counts(attempt) is not None
-        )
-
-    def counts(self, attempt: Attempt) -> Tests | None:
-        """Return the numbers of tests that a run reports."""
-        result = attempt.result
-        if result is None or result.tests is not None or _is_test(attempt):
-            return result.tests if result else None
-        body = self.bodies.get(result.seq, "")
-        if attempt.action != "shell" or not _MAY_COUNT.search(body[-2000:]):
-            return None
-        return None if attempt.command.is_read_only else test_counts(body)
-
-    def has_passed(self, attempt: Attempt) -> bool:
-        """Return True if tests ran and passed, and the result shows it."""
-        result, tests = attempt.result, self.counts(attempt)
-        if result is None or attempt.failed:
-            return False
-        if tests is not None:
-            return bool(tests.passed) and not tests.failed
-        return result.exit_code == 0 and not attempt.command.hides_status
-
-    def has_failures(self, attempt: Attempt) -> bool:
-        """Return True if tests ran and failed. A missing test runner is no evidence."""
-        tests = self.counts(attempt)
-        if tests is not None:
-            return bool(tests.failed)
-        return attempt.failed and attempt.signature is not None and attempt.signature.kind == "test"
-
-    @cached_property
-    def last_complaint(self) -> int:
-        """The seq of the last message of a person that rejects the work or shows a failure; -1 if
-        there was none."""
-        for event in reversed(self.line):
-            if event.kind == "user_msg" and _complains(self.text_of(event)):
-                return event.seq
-        return -1
-
-    def missing_demand(self, by: OutcomeBy) -> Demand | None:
-        """Return what a request asked for and this evidence does not show; None if nothing."""
-        if by in ("merged", "reverted"):
-            return None
-        for event in reversed(self.line):
-            if event.kind != "user_msg":
-                continue
-            demand = find_demand(self.text_of(event))
-            if demand is None or (demand == "green checks" and by == "ci"):
-                continue
-            if demand == "pull request" and self.has_pull_request_after(event.seq):
-                continue
-            return demand
-        return None
-
-    def has_pull_request_after(self, seq: int) -> bool:
-        return any(
-            attempt.seq > seq and not attempt.failed and _opens_pull_request(attempt)
-            for attempt in reversed(self.done)
-        )
-
-    @cached_property
-    def pull_requests(self) -> frozenset[str]:
-        """The numbers of the pull requests that were opened."""
-        addresses = (
-            find_pull_request(self.bodies.get(attempt.end_seq, ""))
-            for attempt in self.done
-            if not attempt.failed and _opens_pull_request(attempt)
-        )
-        return frozenset(pull_request_number(address) for address in addresses if address)
-
-    @cached_property
-    def last_push(self) -> int:
-        """The seq of the last push or pull request; -1 if there was none."""
-        for attempt in reversed(self.done):
-            if attempt.shell and _shipping(attempt, self.bodies) - {_COMMIT, *_MERGES}:
-                return attempt.end_seq
-        return -1
-
-    def text_of(self, event: SessionEvent) -> str:
-        return self.bodies.get(event.seq) or event.summary or ""
-
-    @property
-    def is_tested_badly(self) -> bool:
-        """True if the last run of tests failed: nothing is a success after that."""
-        return bool(self.tests) and self.tests[-1].failed
-
-
-def _build_evidence(
-    events: timeline.OrderedEvents,
-    bodies: Mapping[int, str],
-    attempts: Sequence[Attempt],
-    fixes: Sequence[Fix],
-) -> _Evidence:
-    line = timeline.active(events)
-    if events.own is not events or events.main is not events:
-        is_subagent = events.main is events
-        line = [
-            event
-            for event in line
-            if event.origin is None and (is_subagent or not event.is_sidechain)
-        ]
-    done = [attempt for attempt in attempts if attempt.is_done]
-    if len(line) < len(events):
-        seqs = {event.seq for event in line}
-        done = [attempt for attempt in done if attempt.end_seq in seqs]
-    return _Evidence(line, bodies, done, fixes)
-
-
-def _is_evidence(attempt: Attempt) -> bool:
-    """Return True if its end is evidence: it is no question, and not about the state before."""
-    return not _is_question(attempt) and not _is_of_before(attempt)
-
-
-def _is_ours(attempt: Attempt) -> bool:
-    event = attempt.call or attempt.result
-    return event is not None and event.tool is not None and is_own(event.tool)
-
-
-def _is_question(attempt: Attempt) -> bool:
-    """Return True for a call that failed without a message: a question with the answer no."""
-    return attempt.failed and (attempt.signature is None or attempt.signature.kind == "exit")
-
-
-def _edits(attempt: Attempt) -> bool:
-    if attempt.failed or attempt.action != "shell":
-        return attempt.action == "edit" and not attempt.failed
-    # Here and below a fast search for words comes before the pattern.
-    text = attempt.shell[:MAX_CHARS]
-    return (
-        "sed" in text or "perl" in text or "git apply" in text or "patch -p" in text
-    ) and _IN_PLACE.search(text) is not None
-
-
-_IN_PLACE = re.compile(
-    r"(?:sed(?<!\wsed)|perl(?<!\wperl))\b[^|;&\n]{0,80} -[a-zA-Z]{0,4}i|git apply(?<!\wgit apply)\b"
-    r"|patch -p(?<!\wpatch -p)\d"
-)
-
-
-def _is_test(attempt: Attempt) -> bool:
-    return attempt.call is not None and attempt.call.kind == "test_run"
-
-
-def _is_of_before(attempt: Attempt) -> bool:
-    """Return True if the changes were set aside for this run, which then shows the state before."""
-    if attempt.action != "shell" or "git " not in (text := attempt.shell[:MAX_CHARS]):
-        return False
-    return (
-        "git stash" in text or "git worktree" in text or "git checkout" in text
-    ) and _DISCARDS.search(text) is not None
-
-
-_DISCARDS = re.compile(
-    r"\bgit (?:stash(?! (?:pop|apply|list|show|drop))|worktree add|checkout (?:HEAD|main|master"
-    r"|origin)\b)"
-)
-
-
-def _shipping(attempt: Attempt, bodies: Mapping[int, str]) -> frozenset[str]:
-    """Return what a command shipped, unless its output denies it."""
-    text = attempt.shell
-    if not ("commit" in text or "push" in text or "create" in text or "merge" in text):
-        return frozenset()
-    shipped = _SHIPS & {
-        " ".join(head.split()[:size]) for head in attempt.command.heads for size in (2, 3)
-    }
-    if not shipped or attempt.failed:
-        return frozenset()
-    body = bodies.get(attempt.end_seq, "")
-    # After a commit the status may print that there is nothing to commit.
-    is_done = shipped == {_COMMIT} and bool(find_reported_commits(text, lambda: body))
-    return shipped if is_done or not _REFUSED.search(body) else frozenset()
-
-
-def _opens_pull_request(attempt: Attempt) -> bool:
-    call = attempt.call
-    called = attempt.shell if attempt.action == "shell" else (call.tool or "") if call else ""
-    return opens_pull_request(called)
-
-
-def _complains(text: str) -> bool:
-    """Return True if a person rejects the work, or pastes the output of something that failed."""
-    if rejects(text):
-        return True
-    if _FAILING.search(text[:_MAX_COMPLAINT_CHARS].lower()):
-        return True
-    line = find_error_line(text[-_MAX_COMPLAINT_CHARS:], proof=True) if "\n" in text else None
-    return line is not None and line.is_strong
-
-
-_MAX_COMPLAINT_CHARS = 20_000
-_FAILING = re.compile(
-    r"\b(?:build|ci|tests?|checks?|lint|linter|deploy|deployment|pipeline|workflow|compilation)"
-    r" (?:is |are |was |has |have |still |now |also )*(?:fail(?:s|ed|ing)?|broken|red|breaks)\b"
-)
-_MAY_COUNT = re.compile(r"\d (?:passed|passing|tests?|ok)\b|\btests?: |\bRan \d|test result:")
-"""What is in every output that reports the number of tests; a fast check."""
-
-_COMMIT = "git commit"
-_MERGES = ("gh pr merge", "glab mr merge")
-_SHIPS = frozenset({_COMMIT, "git push", "gh pr create", "glab mr create", *_MERGES})
-_REFUSED = re.compile(
-    r"^(?:fatal:|error:|remote: error|.{0,80}! \[(?:remote )?rejected\]|nothing to commit"
-    r"|no changes added to commit)",
-    re.MULTILINE,
-)
-
-
-# The rules.
-
-
-def _by_run(session: _Evidence) -> Outcome | None:
+def _by_run(session: Evidence) -> Outcome | None:
     """Judge by the status that a run gave itself last. A paused run has none yet."""
     last = next((event for event in reversed(session.line) if event.action in _RUN), None)
     if last is None or last.action is None:
@@ -367,7 +107,7 @@ _RUN: dict[str, tuple[Verdict, str]] = {
 """The actions of events that change the status of a run, each with what it says of the outcome."""
 
 
-def _by_merge(session: _Evidence) -> Outcome | None:
+def _by_merge(session: Evidence) -> Outcome | None:
     """Judge by a pull request of the session that was merged after the last change."""
     for attempt in reversed(session.done):
         if attempt.end_seq <= session.last_edit:
@@ -382,7 +122,7 @@ def _by_merge(session: _Evidence) -> Outcome | None:
     return None
 
 
-def _by_ci(session: _Evidence) -> Outcome | None:
+def _by_ci(session: Evidence) -> Outcome | None:
     """Judge by the last report about the checks of what was pushed."""
     pushed = session.last_push
     if pushed < session.last_edit:
@@ -404,7 +144,7 @@ def _by_ci(session: _Evidence) -> Outcome | None:
     return None
 
 
-def _by_test(session: _Evidence) -> Outcome | None:
+def _by_test(session: Evidence) -> Outcome | None:
     """Judge by the last run of tests after the last change."""
     last = session.last_test
     if last is None:
@@ -425,7 +165,7 @@ def _by_test(session: _Evidence) -> Outcome | None:
     return _build_outcome("fail", "test", "the last run of tests failed", last.end_seq)
 
 
-def _what_is_missing(run: Attempt, session: _Evidence) -> str | None:
+def _what_is_missing(run: Attempt, session: Evidence) -> str | None:
     """Return why a run of tests that passed is no success; None if it is one.
 
     Without a change, several tests, and a commit of the change, a pass says hardly more than that
@@ -439,7 +179,7 @@ def _what_is_missing(run: Attempt, session: _Evidence) -> str | None:
     return "nothing was committed" if session.shipped is None else None
 
 
-def _by_weak_test(session: _Evidence) -> Outcome | None:
+def _by_weak_test(session: Evidence) -> Outcome | None:
     """Note a run of tests that passed and is no success."""
     last = session.last_test
     if last is None or session.is_tested_badly:
@@ -448,12 +188,12 @@ def _by_weak_test(session: _Evidence) -> Outcome | None:
     return _build_outcome("unknown", "test", f"tests passed, but {missing}", last.end_seq)
 
 
-def _was_known(run: Attempt, session: _Evidence) -> bool:
+def _was_known(run: Attempt, session: Evidence) -> bool:
     """Return True if as many tests failed before the changes, or with the changes set aside."""
     now = session.counts(run)
     for other in session.tests:
         before = session.counts(other)
-        if not _is_of_before(other) and (
+        if not is_of_before(other) and (
             session.first_edit is None or other.end_seq > session.first_edit
         ):
             continue
@@ -462,7 +202,7 @@ def _was_known(run: Attempt, session: _Evidence) -> bool:
     return False
 
 
-def _by_end(session: _Evidence) -> Outcome | None:
+def _by_end(session: Evidence) -> Outcome | None:
     """Judge by what the program that ran the agent recorded last, after the agent's last words."""
     last = _last_but(session.line, "lifecycle")
     if last is None or not any(event.kind == "user_msg" for event in session.line):
@@ -485,9 +225,9 @@ def _last_but(line: list[SessionEvent], *kinds: str) -> SessionEvent | None:
     return next((event for event in reversed(line) if event.kind not in kinds), None)
 
 
-def _by_exit(session: _Evidence) -> Outcome | None:
+def _by_exit(session: Evidence) -> Outcome | None:
     """Judge by failed calls in a row at the end, or by a run that the changes did not affect."""
-    last = list(islice(filter(_is_evidence, reversed(session.done)), LAST_FAILURES))[::-1]
+    last = list(islice(filter(is_evidence, reversed(session.done)), LAST_FAILURES))[::-1]
     if len(last) == LAST_FAILURES and all(attempt.failed for attempt in last):
         return _build_outcome(
             "fail", "exit", "the last calls failed", *(attempt.end_seq for attempt in last)
@@ -507,9 +247,9 @@ def _by_exit(session: _Evidence) -> Outcome | None:
     )
 
 
-def _last_run_after_edit(session: _Evidence) -> Attempt | None:
+def _last_run_after_edit(session: Evidence) -> Attempt | None:
     """Return the last run of something of the work, if it came after the last change."""
-    latest = filter(_is_evidence, reversed(session.done))
+    latest = filter(is_evidence, reversed(session.done))
     run = next(
         (attempt for attempt in latest if attempt.end_seq < session.last_edit or _runs(attempt)),
         None,
@@ -517,7 +257,7 @@ def _last_run_after_edit(session: _Evidence) -> Attempt | None:
     return None if run is None or run.end_seq < session.last_edit else run
 
 
-def _find_same_run_before(session: _Evidence, run: Attempt) -> Attempt | None:
+def _find_same_run_before(session: Evidence, run: Attempt) -> Attempt | None:
     """Return the first run of the same command, if it was earlier and had the same output."""
     output = session.bodies.get(run.end_seq, "").strip()
     words = run.command.key.split()[:4]
@@ -526,18 +266,18 @@ def _find_same_run_before(session: _Evidence, run: Attempt) -> Attempt | None:
         for other in session.done
         if other is not run and _is_same_command(other, run, words) and _runs(other)
     )
-    before = next(filter(_is_evidence, same), None)
+    before = next(filter(is_evidence, same), None)
     if before is None or before.end_seq > run.end_seq or not output:
         return None
     return before if output == session.bodies.get(before.end_seq, "").strip() else None
 
 
-def _has_other_edits(session: _Evidence, before: Attempt, run: Attempt) -> bool:
+def _has_other_edits(session: Evidence, before: Attempt, run: Attempt) -> bool:
     """Return True if between two runs a file was changed that is not an operand of the command."""
     changes = [
         attempt
         for attempt in session.done
-        if before.end_seq < attempt.seq < run.seq and _edits(attempt) and _is_evidence(attempt)
+        if before.end_seq < attempt.seq < run.seq and is_edit(attempt) and is_evidence(attempt)
     ]
     return any(attempt.files.isdisjoint(run.command.files) for attempt in changes)
 
@@ -561,10 +301,10 @@ def _runs(attempt: Attempt) -> bool:
     """
     command = attempt.command
     is_run = attempt.action == "shell" and not command.is_read_only and bool(command.key)
-    return is_run and not _is_test(attempt) and not only_commits(command) and not installs(command)
+    return is_run and not is_test(attempt) and not only_commits(command) and not installs(command)
 
 
-def _by_shipping(session: _Evidence) -> Outcome | None:
+def _by_shipping(session: Evidence) -> Outcome | None:
     """Note a commit, a push or a pull request after the last change.
 
     That something was shipped shows that it was done, not that it works.
@@ -572,7 +312,7 @@ def _by_shipping(session: _Evidence) -> Outcome | None:
     shipped = session.shipped
     if shipped is None:
         return None
-    is_commit = _shipping(shipped, session.bodies) == {_COMMIT}
+    is_commit = find_shipping(shipped, session.bodies) == {COMMIT}
     reason = f"it was {'committed' if is_commit else 'pushed'}; nothing shows that it works"
     return _build_outcome("unknown", "shipped", reason, shipped.end_seq)
 
@@ -599,13 +339,13 @@ _MORE = re.compile(
 """Words that limit an approval, or go on to something else."""
 
 
-def _by_words(session: _Evidence) -> Outcome | None:
+def _by_words(session: Evidence) -> Outcome | None:
     """Judge by the user's last words, if nothing was done after them."""
     messages = [event for event in session.line if event.kind == "user_msg"]
     if len(messages) < 2:
         return None
     last = messages[-1]
-    if any(attempt.seq > last.seq and _is_evidence(attempt) for attempt in reversed(session.done)):
+    if any(attempt.seq > last.seq and is_evidence(attempt) for attempt in reversed(session.done)):
         return None
     text = " ".join(
         session.bodies.get(last.seq, last.summary or "")[:2000]
@@ -623,7 +363,7 @@ def _by_words(session: _Evidence) -> Outcome | None:
     return None
 
 
-def _by_errors(session: _Evidence) -> Outcome | None:
+def _by_errors(session: Evidence) -> Outcome | None:
     """Judge by errors that never went away.
 
     They count after the last change, if the agent wrote nothing after them.
@@ -633,7 +373,7 @@ def _by_errors(session: _Evidence) -> Outcome | None:
     failures = {
         attempt.end_seq: attempt
         for attempt in session.done
-        if attempt.failed and attempt.action in ("shell", "edit") and _is_evidence(attempt)
+        if attempt.failed and attempt.action in ("shell", "edit") and is_evidence(attempt)
     }
     stayed = sorted(
         fix.failed_seq
@@ -648,7 +388,7 @@ def _by_errors(session: _Evidence) -> Outcome | None:
     return _build_outcome("fail", "errors", "the last errors never went away", *stayed)
 
 
-def _has_last_words(session: _Evidence, seq: int) -> bool:
+def _has_last_words(session: Evidence, seq: int) -> bool:
     """Return True if the agent or a person wrote something after this event."""
     return any(event.seq > seq and event.kind in _LAST_WORDS for event in session.line)
 
@@ -672,7 +412,7 @@ _OF_AGENT = frozenset(
 )
 
 
-def _by_interruption(session: _Evidence) -> Outcome | None:
+def _by_interruption(session: Evidence) -> Outcome | None:
     """Judge by an interruption that nothing followed.
 
     A rejected plan does not count: it is often carried out in a session of its own.
@@ -696,7 +436,7 @@ def _by_interruption(session: _Evidence) -> Outcome | None:
     )
 
 
-def _by_silence(session: _Evidence) -> Outcome | None:
+def _by_silence(session: Evidence) -> Outcome | None:
     """Judge by a last prompt without a reply."""
     for event in reversed(session.line):
         if event.kind in _OF_AGENT:

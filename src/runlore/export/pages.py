@@ -13,7 +13,7 @@ import jinja2
 import msgspec
 from markupsafe import Markup, escape
 
-from ..model import SessionEvent, Tests
+from ..model import SessionEvent, Tests, describe_outcome
 from ..text import words
 from ..text.clean import clean, one_line
 from ..text.words import usd as usd
@@ -50,6 +50,7 @@ def environment(*folders: Path) -> jinja2.Environment:
     templates.filters.update(FILTERS)
     templates.globals.update(show=show, outcome=outcome, fixed=FIXED, link=session_url, folds=True)
     templates.globals.update(cost_words=cost_words, tokens_words=tokens_words)
+    templates.globals.update(described=describe_outcome)
     templates.globals.update(picture_names=images.named, picture_url=picture_url)
     return templates
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ..lessons.measure import Snapshot
 from ..lessons.retro import Improvement, Retro, SkillResult, Suggestion
+from ..model import describe_outcome
 from ..text.clean import one_line
 from ..text.words import count
 from .pages import environment
@@ -127,7 +128,7 @@ def _parts(retro: Retro) -> Iterator[tuple[str, list[tuple[str, str]]]]:
         (
             _done(retro),
             [
-                (f"{one.what or '(no title)'}: {one.outcome}, {one.usd:.2f} USD", one.uid)
+                (f"{one.what or '(no title)'}: {describe_outcome(one)}, {one.usd:.2f} USD", one.uid)
                 for one in retro.done
             ],
         ),
@@ -180,11 +181,13 @@ def _skill_line(one: SkillResult) -> str:
         f"{one.skill} with {one.model or 'an unnamed model'}: {one.passed} passed, {one.failed}"
         " failed"
     )
-    more = [f"{one.escalated} went on to another model"] * bool(one.escalated) + [
+    more = [f"{one.unknown} unknown"] * bool(one.unknown)
+    more += [f"{one.escalated} went on to another model"] * bool(one.escalated) + [
         f"{one.unverified} passed unverified"
     ] * bool(one.unverified)
     return (
-        ", ".join([result, *more]) + f"; between {one.low:.0%} and {one.high:.0%} pass: {one.hint}"
+        ", ".join([result, *more])
+        + f"; of those with a result between {one.low:.0%} and {one.high:.0%} pass: {one.hint}"
     )
 
 
@@ -193,16 +196,15 @@ def _comparison(before: Snapshot | None, now: Snapshot | None) -> Iterator[tuple
     if before is None or now is None:
         return
     yield "sessions", f"{before.sessions}", f"{now.sessions}"
-    if before.success is not None and now.success is not None:
-        yield (
-            "succeeded, of those whose end is known",
-            f"{before.success:.0%} of {before.ended}",
-            f"{now.success:.0%} of {now.ended}",
-        )
+    yield "known to be successful", _of_all(before), _of_all(now)
     yield "with an error", f"{before.failing:.0%}", f"{now.failing:.0%}"
     yield "with a call that failed three times", f"{before.thrash:.0%}", f"{now.thrash:.0%}"
     yield "tokens of the middle session", f"{before.tokens_p50:,}", f"{now.tokens_p50:,}"
     yield "tokens of the largest tenth, from", f"{before.tokens_p90:,}", f"{now.tokens_p90:,}"
+
+
+def _of_all(one: Snapshot) -> str:
+    return f"{one.success} of {one.sessions}, {one.unknown} unknown"
 
 
 def _md(text: str) -> str:

@@ -113,7 +113,7 @@ class Branch(msgspec.Struct, frozen=True, dict=True):
         yield from visited
 
 
-class MadeCommit(msgspec.Struct, frozen=True):
+class SessionCommit(msgspec.Struct, frozen=True):
     """A commit as a session reported it."""
 
     sha: str
@@ -128,7 +128,7 @@ class Fate(msgspec.Struct, frozen=True):
 
 
 def judge_commits(
-    made: Sequence[MadeCommit], on: str | None, branch: Branch, same: dict[str, str]
+    made: Sequence[SessionCommit], on: str | None, branch: Branch, same: dict[str, str]
 ) -> Fate:
     """Return the fate of a session's commits, in the order in which it made them.
 
@@ -198,7 +198,7 @@ def _parse_log(log: str) -> Iterator[BranchCommit]:
             yield BranchCommit(sha, tuple(parents.split()), subject, body)
 
 
-def find_same_changes(root: Path, made: Iterable[MadeCommit], branch: Branch) -> dict[str, str]:
+def find_same_changes(root: Path, made: Iterable[SessionCommit], branch: Branch) -> dict[str, str]:
     """Return the commits of the branch that make the same change as one of these, by its name.
 
     Those with the same subject are compared by patch id, which git computes from the change alone.

@@ -397,6 +397,7 @@ def _judge_skills(
             one.model,
             passed=one.passed,
             failed=one.failed,
+            unknown=one.running + one.unknown,
             verified=one.verified,
             escalated=escalated[one.skill, one.model],
         )

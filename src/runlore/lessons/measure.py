@@ -12,6 +12,7 @@ sessions asked, all that could have asked are compared, whether they did or not
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -308,10 +309,14 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     period: str
     sessions: int
-    success: float | None
-    """Share of successes, of the sessions whose outcome is known."""
-    ended: int
-    """Number of sessions whose outcome is known."""
+    success: int
+    """Sessions that are known to be successful."""
+    fail: int
+    abandoned: int
+    unknown: int
+    """Sessions whose outcome is not known. They count in every share."""
+    verified: int
+    """Sessions whose outcome a person, the run itself, CI or git says."""
     failing: float
     """Share of sessions with an error."""
     errors: float
@@ -345,13 +350,17 @@ def _format_period(at: str, period: str) -> str:
 
 def build_snapshot(period: str, cases: Sequence[Case]) -> Snapshot:
     """Return how at least one session went."""
-    outcomes, sizes = _known_outcomes(cases), sorted(case.tokens for case in cases)
+    outcomes = Counter(case.digest.outcome for case in cases)
+    sizes = sorted(case.tokens for case in cases)
     shares = sorted(_overhead_share(case) for case in cases)
     return Snapshot(
         period=period,
         sessions=len(cases),
-        success=round(sum(value for _, value in outcomes) / len(outcomes), 4) if outcomes else None,
-        ended=len(outcomes),
+        success=outcomes["success"],
+        fail=outcomes["fail"],
+        abandoned=outcomes["abandoned"],
+        unknown=outcomes["unknown"],
+        verified=sum(case.digest.outcome_level == "verified" for case in cases),
         failing=round(sum(bool(case.digest.errors) for case in cases) / len(cases), 4),
         errors=round(sum(len(case.digest.errors) for case in cases) / len(cases), 4),
         tokens_p50=round(quantile(sizes, 0.5)),

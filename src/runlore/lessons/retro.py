@@ -44,6 +44,10 @@ class RetroSession(msgspec.Struct, frozen=True, kw_only=True):
     repo: str | None
     what: str
     outcome: str
+    outcome_level: str
+    """How the outcome is known: verified, observed, said, unknown."""
+    outcome_by: str
+    """The kind of evidence."""
     usd: float
 
 
@@ -81,12 +85,14 @@ class SkillResult(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     passed: int
     failed: int
+    unknown: int
+    """Invocations without a result."""
     escalated: int
     """Invocations that were passed on to another model."""
     unverified: int
     """Number of passes without a check."""
     low: float
-    """The lower bound of the pass rate."""
+    """The lower bound of the pass rate, of those with a result."""
     high: float
     hint: str
     """keep, try another, more evidence. From this model's own attempts alone."""
@@ -187,6 +193,8 @@ def _list_sessions(main: Iterable[Case]) -> list[RetroSession]:
                 :MAX_TITLE_CHARS
             ],
             outcome=case.digest.outcome,
+            outcome_level=case.digest.outcome_level,
+            outcome_by=case.digest.outcome_by,
             usd=round(case.usd, 4),
         )
         for case in busiest
@@ -302,7 +310,14 @@ def _find_improvements(
 
 
 def judge_skill(
-    skill: str, model: str | None, *, passed: int, failed: int, verified: int, escalated: int
+    skill: str,
+    model: str | None,
+    *,
+    passed: int,
+    failed: int,
+    unknown: int,
+    verified: int,
+    escalated: int,
 ) -> SkillResult:
     """Return how a model does at a skill, with a hint."""
     low, high = wilson_interval(passed, passed + failed)
@@ -311,6 +326,7 @@ def judge_skill(
         model=model or "",
         passed=passed,
         failed=failed,
+        unknown=unknown,
         escalated=escalated,
         unverified=passed - verified,
         low=round(low, 3),

@@ -32,7 +32,7 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     skill: str
     model: str | None
     rate: float | None = None
-    """Share of passed, of those that passed or failed; None if there are none."""
+    """Share of passed, of all that were not skipped; None if none passed or failed."""
     passed: int = 0
     failed: int = 0
     skipped: int = 0
@@ -73,12 +73,13 @@ def pass_rate(
 ) -> float | None:
     """Return the rate of one skill for one model, or for its invocations as a whole.
 
-    None without data.
+    Those without a result count as well. None if no result is known.
     """
     chosen = [entry for entry in within(entries, window, now) if entry.skill == skill]
     if model is None:
         words = [entry.final_status for entry in chosen]
-        return _rate(words.count("pass"), words.count("fail"))
+        others = words.count("running") + words.count("unknown")
+        return _rate(words.count("pass"), words.count("fail"), others)
     return next((rate.rate for rate in pass_rates(chosen, now=now) if rate.model == model), None)
 
 
@@ -145,7 +146,7 @@ def _counted(rate: Rate, entry: SkillEntry, attempts: Sequence[SkillAttempt]) ->
     return Rate(
         skill=rate.skill,
         model=rate.model,
-        rate=_rate(counts["passed"], counts["failed"]),
+        rate=_rate(counts["passed"], counts["failed"], counts["running"] + counts["unknown"]),
         **counts,
         verified=rate.verified
         + (status == "pass" and bool(attempts) and attempts[-1].verified is True),
@@ -161,8 +162,8 @@ def _counted(rate: Rate, entry: SkillEntry, attempts: Sequence[SkillAttempt]) ->
     )
 
 
-def _rate(passed: int, failed: int) -> float | None:
-    return passed / (passed + failed) if passed + failed else None
+def _rate(passed: int, failed: int, others: int) -> float | None:
+    return passed / (passed + failed + others) if passed + failed else None
 
 
 # ── history ───────────────────────────────────────────────────────────────────────────────────────

@@ -186,7 +186,8 @@ class SkillLog:
         *,
         now: datetime | None = None,
     ) -> float | None:
-        """Return the pass rate of a skill, with one model or any; None without data."""
+        """Return the share of passes of a skill, with one model or any, of all that were not
+        skipped; None if no result is known."""
         return pass_rate(
             self.view().entries.values(), skill, model, window, now=now or datetime.now(UTC)
         )

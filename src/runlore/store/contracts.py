@@ -506,7 +506,7 @@ class Digests(Protocol):
         are not reverted.
         """
 
-    def asked_since(self, since: datetime) -> list[str]:
+    def folders_since(self, since: datetime) -> list[str]:
         """Return the folders whose repository was asked about commits since then."""
 
     def put_fate(self, uid: str, state: str, note: str | None, when: datetime) -> None:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from ..files.git import git_root
-from ..files.git_log import Fate, MadeCommit, find_same_changes, judge_commits, read_branch
+from ..files.git_log import Fate, SessionCommit, find_same_changes, judge_commits, read_branch
 from ..model import parse_time
 from ..store import Store
 from ..store.values import CommittedSession
@@ -37,7 +37,7 @@ def ask_git(
         by_root.setdefault(roots[session.cwd], []).append(session)
     for session in by_root.pop(None, []):
         store.digests.put_fate(session.uid, session.state, session.note, now)
-    recently = {git_root(Path(cwd)) for cwd in store.digests.asked_since(asked_before)} - {None}
+    recently = {git_root(Path(cwd)) for cwd in store.digests.folders_since(asked_before)} - {None}
     waiting = [root for root in by_root if root is not None and root not in recently]
     return sum(_ask(store, root, by_root[root], now) for root in waiting[:MAX_REPOSITORIES])
 
@@ -59,10 +59,10 @@ def _ask(store: Store, root: Path, sessions: list[CommittedSession], now: dateti
     return changed
 
 
-def _commits_of(store: Store, uid: str) -> list[MadeCommit]:
+def _commits_of(store: Store, uid: str) -> list[SessionCommit]:
     digest = store.digests.get(uid)
     return [
-        MadeCommit(commit.sha, commit.subject)
+        SessionCommit(commit.sha, commit.subject)
         for commit in (digest.commits if digest else ())
         if len(commit.sha) >= MIN_NAME
     ]

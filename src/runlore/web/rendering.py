@@ -16,7 +16,6 @@ from starlette.responses import HTMLResponse
 from ..config import Config
 from ..export.markup import markdown
 from ..export.pages import environment
-from ..model import describe_outcome
 from ..store import Store
 from .static_files import VERSION
 
@@ -65,6 +64,4 @@ def with_query(given: dict[str, str], **changed: Any) -> str:
 
 
 TEMPLATES = environment(Path(__file__).parent / "templates")
-TEMPLATES.globals.update(
-    pages=PAGES, with_query=with_query, static=f"/static/{VERSION}", described=describe_outcome
-)
+TEMPLATES.globals.update(pages=PAGES, with_query=with_query, static=f"/static/{VERSION}")

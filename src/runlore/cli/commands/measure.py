@@ -132,9 +132,10 @@ def fleet_lines(fleet: list[Snapshot]) -> list[str]:
         Column("SESSIONS", [str(one.sessions) for one in fleet], right=True),
         Column(
             "SUCCESS",
-            ["-" if one.success is None else f"{one.success:.0%} of {one.ended}" for one in fleet],
+            [f"{one.success:,} of {one.sessions:,}" for one in fleet],
             right=True,
         ),
+        Column("UNKNOWN", [f"{one.unknown:,}" for one in fleet], right=True),
         Column("FAILING", [f"{one.failing:.0%}" for one in fleet], right=True),
         Column("ERRORS", [f"{one.errors:.1f}" for one in fleet], right=True),
         Column("TOKENS P50", [short(one.tokens_p50) for one in fleet], right=True),

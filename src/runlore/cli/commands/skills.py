@@ -1,7 +1,8 @@
 """Show how often skills pass, for each model.
 
 Of the live sessions that agents log themselves. An invocation counts once for
-each model that tried it, with the result of that model's last attempt. With
+each model that tried it, with the result of that model's last attempt. The rate
+is of all that were not skipped, also of those whose result is unknown. With
 --json an array of rates; with --history an object with what was tried
 (docs/json.md).
 """

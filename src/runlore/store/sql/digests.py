@@ -212,7 +212,7 @@ class SqlDigests:
         rows = self.db.all(sql, (self.db.own_machine, *bindings))
         return [CommittedSession(*row) for row in rows]
 
-    def asked_since(self, since: datetime) -> list[str]:
+    def folders_since(self, since: datetime) -> list[str]:
         sql = "select distinct cwd from sessions where git_state is not null and git_at >= ?"
         return [cwd for (cwd,) in self.db.all(sql, (format_time(since),)) if cwd]
 
