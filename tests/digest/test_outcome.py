@@ -506,6 +506,17 @@ def test_a_failing_build_that_the_user_pastes_takes_a_success_back() -> None:
         assert (found.verdict, found.by) == ("unknown", "test")
 
 
+def test_work_for_a_later_request_is_not_proven_by_earlier_tests() -> None:
+    events, bodies = session(*TESTED)
+    n = len(events)
+    asked = SessionEvent(session_uid=UID, seq=n, kind="user_msg", role="user", summary="now deploy")
+    run, _ = session(("make deploy", "done", {"exit_code": 0}))
+    later = [SessionEvent(**{**_fields(event), "seq": n + 1 + event.seq}) for event in run]
+    bodies |= {n: "now deploy", n + 1: "make deploy", n + 2: "done"}
+    assert outcome([*events, asked], bodies).verdict == "success"
+    assert outcome([*events, asked, *later], bodies).verdict == "unknown"
+
+
 def test_checks_that_fail_after_the_push_are_a_failure() -> None:
     table = "lint\tfail\t17s\thttps://x\t\nbuild\tpass\t9s\thttps://x\t\n"
     red: Turn = ("gh pr checks 12 | cat", table, {"exit_code": 0})
@@ -544,6 +555,7 @@ def test_checks_of_what_was_not_pushed_here_say_nothing() -> None:
         ("gh pr merge 12 --squash", "", 0),
         ("gh pr view 12 --json state", '{"state":"MERGED"}', 0),
         ("gh pr merge 12; true", "Merged PR #12", 0),
+        ("gh api -X PUT repos/ada/shop/pulls/12/merge", '{"sha":"1a2b3c4","merged":true}', 0),
     ],
 )
 def test_a_merged_pull_request_is_a_verified_success(

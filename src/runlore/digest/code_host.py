@@ -35,6 +35,8 @@ _IGNORED = frozenset({"open", "merged", "closed", "completed"})
 """States of a pull request or of a job, which stand beside the conclusions."""
 
 _MERGES = re.compile(r"\b(?:gh\s+pr|glab\s+mr)\s+merge\b([^|;&\n]*)")
+_MERGES_BY_API = re.compile(r"\bgh\s+api\b[^|;&\n]*/pulls/(\d{1,9})/merge\b")
+_MERGED_BY_API = re.compile(r'"merged"\s*:\s*true')
 _VIEWS = re.compile(r"\b(?:gh\s+pr|glab\s+mr)\s+(?:view|status|list)\b([^|;&\n]*)")
 _MERGED_NOW = re.compile(r"(?:[Mm]erged|Merged PR|Merged pull request)\b[^\n]{0,60}?#(\d{1,9})\b")
 _MERGED_STATE = re.compile(r'\\?"state\\?"\s*:\s*\\?"MERGED\\?"|^state:\s+MERGED$', re.MULTILINE)
@@ -86,6 +88,9 @@ def find_merged(
             return reported[1]
         if exit_code == 0 and not is_cut:
             return _number_in(merge[1])
+    call = _MERGES_BY_API.search(command)
+    if call is not None and _MERGED_BY_API.search(output[:_MAX_CHARS]):
+        return call[1]
     view = _VIEWS.search(command)
     if view is not None and _MERGED_STATE.search(output[:_MAX_CHARS]):
         number = _number_in(view[1])

@@ -13,13 +13,14 @@ from functools import cached_property
 from .. import timeline
 from ..adapters.shared.tools import test_counts
 from ..model import OutcomeBy, SessionEvent, Tests
+from ..timeline import is_prompt
 from . import Fix
 from .attempts import Attempt
 from .code_host import pull_request_number
 from .commits import find_pull_request, find_reported_commits, opens_pull_request
 from .demands import Demand, find_demand
 from .error_lines import find_error_line
-from .shell_commands import MAX_CHARS
+from .shell_commands import MAX_CHARS, only_commits
 from .statements import rejects
 
 
@@ -129,12 +130,27 @@ class Evidence:
             if event.kind != "user_msg":
                 continue
             demand = find_demand(self.text_of(event))
-            if demand is None or (demand == "green checks" and by == "ci"):
+            if demand is None or (demand != "merge" and by == "ci"):
                 continue
             if demand == "pull request" and self.has_pull_request_after(event.seq):
                 continue
             return demand
         return None
+
+    def went_on_after(self, seq: int) -> bool:
+        """Return True if something was asked for after an event, and something was done for it."""
+        asked = next((event.seq for event in self.line if event.seq > seq and is_prompt(event)), -1)
+        return asked >= 0 and any(
+            attempt.seq > asked and self._works(attempt) for attempt in reversed(self.done)
+        )
+
+    def _works(self, attempt: Attempt) -> bool:
+        """Return True if a call does more than to look at something, or to ship it."""
+        if attempt.action != "shell":
+            return is_edit(attempt)
+        command = attempt.command
+        is_idle = command.is_read_only or only_commits(command)
+        return not is_idle and not find_shipping(attempt, self.bodies)
 
     def has_pull_request_after(self, seq: int) -> bool:
         return any(

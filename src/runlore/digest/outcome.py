@@ -68,6 +68,8 @@ def judge_outcome(
         return outcome
     if outcome.evidence[-1] < session.last_complaint:
         return _doubt(outcome, "but a person complained later", session.last_complaint)
+    if session.went_on_after(outcome.evidence[-1]):
+        return _doubt(outcome, "but the work went on with another request")
     if (missing := session.missing_demand(outcome.by)) is not None:
         return _doubt(outcome, f"but what was asked for is missing: {missing}")
     return outcome
