@@ -207,7 +207,8 @@ def _line(uid: str) -> dict[str, object]:
     fields = {field.name: None for field in msgspec.structs.fields(SessionLine) if field.required}
     tokens = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
     numbers = ("events", "errors", "turns", "retries", "wall_clock_s", "source_bytes", *tokens)
-    return {**fields, **dict.fromkeys(numbers, 0), "uid": uid, "agent": "toy", "outcome": "unknown"}
+    outcome = {"outcome": "unknown", "outcome_level": "unknown", "outcome_by": ""}
+    return {**fields, **dict.fromkeys(numbers, 0), **outcome, "uid": uid, "agent": "toy"}
 
 
 @pytest.mark.parametrize(

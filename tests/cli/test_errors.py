@@ -151,7 +151,7 @@ def test_a_digest_is_shown_on_one_screen(run: Run, demo: Path) -> None:
     for text in (
         "asked ",
         "Add rate limiting",
-        "success: it was pushed",
+        "unknown: it was pushed",
         "not to main! open a pull request",
         "pull/157",
         "No module named",
@@ -167,7 +167,7 @@ def test_a_digest_that_is_not_there_yet_is_made_to_be_shown_and_nothing_is_writt
     with closing(open_store(str(demo / "runlore.db"))) as store:
         store.digests.drop(store.sessions.uids(Filter(parents_only=False)))
         shown = json.loads(run("show", "latest:shop-api", "--digest", "--json").stdout)
-        assert (shown["outcome"], shown["made_at"]) == ("success", None)
+        assert (shown["outcome_by"], shown["made_at"]) == ("shipped", None)
         assert store.maintenance.rows("select count(*) from digests") == [(0,)]
 
 

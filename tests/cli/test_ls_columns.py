@@ -47,6 +47,8 @@ def session(uid: str, **fields: Any) -> SessionLine:
         "title": "Fix the build",
         "ended_at": "2026-01-01T00:00:00Z",
         "outcome": "abandoned",
+        "outcome_level": "observed",
+        "outcome_by": "interrupted",
         "turns": 1234,
         "usd": 1234.56,
         "wall_clock_s": 4000.0,

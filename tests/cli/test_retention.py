@@ -354,7 +354,8 @@ def test_a_marked_outcome_is_shown_everywhere_and_taken_back(run: Run, covered: 
     assert [
         one["uid"] for one in json.loads(run("ls", "--outcome", "success", "--json").stdout)
     ] == ["toy:alpha"]
-    for shown in (run("ls"), run("show", "alpha"), run("show", "alpha", "--digest")):
+    assert "success  verified: marked" in run("ls").stdout
+    for shown in (run("show", "alpha"), run("show", "alpha", "--digest")):
         assert "success (verified: marked)" in shown.stdout
     digest = json.loads(run("show", "alpha", "--digest", "--json").stdout)
     assert (digest["outcome"], digest["outcome_by"]) == ("success", "mark")

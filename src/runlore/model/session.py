@@ -244,10 +244,16 @@ class HasOutcome(Protocol):
 
 def describe_outcome(session: HasOutcome) -> str:
     """Return an outcome with how it is known, as in `success (observed: tests)`."""
-    outcome, level, by = session.outcome, session.outcome_level, session.outcome_by
-    if outcome == "unknown":
-        return outcome
-    return f"{outcome} ({level}{f': {_WORDS.get(by, by)}' if by and by != level else ''})"
+    evidence = describe_evidence(session)
+    return f"{session.outcome} ({evidence})" if evidence else session.outcome
+
+
+def describe_evidence(session: HasOutcome) -> str:
+    """Return how an outcome is known, as in `observed: tests`; empty if it is unknown."""
+    level, by = session.outcome_level, session.outcome_by
+    if session.outcome == "unknown":
+        return ""
+    return f"{level}: {_WORDS.get(by, by)}" if by and by != level else level
 
 
 _WORDS = {"test": "tests", "mark": "marked", "ci": "CI", "exit": "exit codes"}

@@ -13,7 +13,7 @@ import click
 from ... import query
 from ...config import Config
 from ...errors import NotFound
-from ...model import describe_outcome
+from ...model import describe_evidence
 from ...query import names as naming
 from ...store import Filter, SessionLine, Store
 from ...text.words import ago, brief, count, short
@@ -130,7 +130,8 @@ def as_table(store: Store, lines: list[SessionLine], *, is_whole: bool = False) 
                 for line in lines
             ],
         ),
-        Column("OUTCOME", [one_line(describe_outcome(line)) for line in lines], leaves=LEAVES_LAST),
+        Column("OUTCOME", [one_line(line.outcome) for line in lines], leaves=LEAVES_LAST),
+        *known_by(lines),
         Column("TIME", [brief(line.wall_clock_s) for line in lines], right=True, leaves=4),
         Column("TURNS", [str(line.turns) for line in lines], right=True, leaves=LEAVES_LAST),
         Column("EVENTS", [str(line.events) for line in lines], right=True, leaves=1),
@@ -142,6 +143,12 @@ def as_table(store: Store, lines: list[SessionLine], *, is_whole: bool = False) 
     ]
     head, *rows = table(columns, min_width=min(32, width // 4))
     return [paint(head, "dim"), *rows]
+
+
+def known_by(lines: list[SessionLine]) -> list[Column]:
+    """Return the column that says how outcomes are known, or none if all are unknown."""
+    words = [one_line(describe_evidence(line)) for line in lines]
+    return [Column("KNOWN BY", words, leaves=6)] if any(words) else []
 
 
 def ids_within(width: int, store: Store, lines: list[SessionLine], *, is_whole: bool) -> list[str]:

@@ -14,7 +14,7 @@ from ... import adapters, query, usage
 from ... import search as engine
 from ...config import Config
 from ...errors import ModelError, NotFound
-from ...model import USD, SessionEvent
+from ...model import USD, SessionEvent, describe_outcome
 from ...search import EventHit, trace
 from ...store import CallFilter, Filter, SessionLine, Store
 from ...text.words import Bounds, bounds, count, usd, with_subagents
@@ -191,7 +191,8 @@ def _start(store: Store, chosen: Filter, sort: str, place: Place | None) -> int:
 def _listed(at: int, one: SessionLine) -> Entry:
     whole = one.usd_with_subagents
     cost = "" if whole is None else ", " + with_subagents(usd(whole), usd(one.usd), one.subagents)
-    figures = f"  {one.turns} turns, {one.events} events, {one.errors} errors{cost}"
+    end = "" if one.outcome == "unknown" else f", {describe_outcome(one)}"
+    figures = f"  {one.turns} turns, {one.events} events, {one.errors} errors{cost}{end}"
     data = {"uid": one.uid, "ended_at": one.ended_at} if is_name(one.uid) else None
     return Entry(at=at, key=one.uid, head=_session_line(one) + figures, data=data)
 
