@@ -17,11 +17,11 @@ from ..timeline import is_prompt
 from . import Fix
 from .attempts import Attempt
 from .code_host import pull_request_number
-from .commits import find_pull_request, find_reported_commits, opens_pull_request
+from .commits import find_pull_request, find_reported_commits, may_name_pull_request
+from .corrections import rejects
 from .demands import Demand, find_demand
 from .error_lines import find_error_line
 from .shell_commands import MAX_CHARS, only_commits
-from .statements import rejects
 
 
 class Evidence:
@@ -154,18 +154,14 @@ class Evidence:
 
     def has_pull_request_after(self, seq: int) -> bool:
         return any(
-            attempt.seq > seq and not attempt.failed and _opens_pull_request(attempt)
+            attempt.seq > seq and _find_opened(attempt, self.bodies)
             for attempt in reversed(self.done)
         )
 
     @cached_property
     def pull_requests(self) -> frozenset[str]:
         """The numbers of the pull requests that were opened."""
-        addresses = (
-            find_pull_request(self.bodies.get(attempt.end_seq, ""))
-            for attempt in self.done
-            if not attempt.failed and _opens_pull_request(attempt)
-        )
+        addresses = (_find_opened(attempt, self.bodies) for attempt in self.done)
         return frozenset(pull_request_number(address) for address in addresses if address)
 
     @cached_property
@@ -267,10 +263,16 @@ def find_shipping(attempt: Attempt, bodies: Mapping[int, str]) -> frozenset[str]
     return shipped if is_done or not _REFUSED.search(body) else frozenset()
 
 
-def _opens_pull_request(attempt: Attempt) -> bool:
+def _find_opened(attempt: Attempt, bodies: Mapping[int, str]) -> str:
+    """Return the pull request that a call opened; empty if it opened none."""
     call = attempt.call
-    called = attempt.shell if attempt.action == "shell" else (call.tool or "") if call else ""
-    return opens_pull_request(called)
+    if call is None or attempt.failed:
+        return ""
+    called = attempt.shell if attempt.action == "shell" else call.tool or ""
+    if not may_name_pull_request(called):
+        return ""
+    done = find_pull_request(called, attempt.text, bodies.get(attempt.end_seq, "")) or ""
+    return done if done.startswith("opened ") else ""
 
 
 def _complains(text: str) -> bool:
