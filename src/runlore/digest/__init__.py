@@ -20,6 +20,7 @@ from ..model import (
     ErrorSummary,
     Fix,
     FixKind,
+    Proof,
     Signature,
     Step,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "FixKind",
     "Level",
     "Outcome",
+    "Proof",
     "Quality",
     "Signature",
     "Step",

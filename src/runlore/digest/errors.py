@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..model import SessionEvent, shorten
+from ..model import SessionEvent
 from . import ErrorSummary, Signature
 from .attempts import Attempt, find_attempts
 from .error_lines import find_error_line, pick_plain_line
 from .json_errors import find_json_error
 from .signatures import build_signature
+from .text import truncate
 
 MAX_SEQS = 20
+MAX_COMMAND_CHARS = 1000
+"""Characters of a command that are kept, enough to compare it with another."""
 
 
 def errors(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[ErrorSummary]:
@@ -63,5 +66,6 @@ def _summarize(attempts: list[Attempt]) -> ErrorSummary:
         seqs=seqs if len(seqs) <= MAX_SEQS else (*seqs[: MAX_SEQS - 1], seqs[-1]),
         tool=event.tool if event else None,
         action=first.action,
-        command=shorten(" ".join(called[:1000].split())) or None,
+        command=truncate(" ".join(called[: 2 * MAX_COMMAND_CHARS].split()), MAX_COMMAND_CHARS)
+        or None,
     )

@@ -10,6 +10,8 @@ import re
 from functools import cached_property, lru_cache
 from itertools import dropwhile
 
+import re2
+
 MAX_CHARS = 2000
 _MAX_WRAPPERS = 8
 
@@ -185,6 +187,64 @@ _INSTALL = re.compile(
     r"|pull|fetch|clone|export|source|venv"
     r"|activate)\b"
 )
+
+
+def fetches_and_runs(command: str) -> bool:
+    """Return True if a command runs code that it gets from elsewhere.
+
+    It pipes a download or decoded text into an interpreter, evaluates one, runs a file that it has
+    just downloaded, or installs a package from an address.
+    """
+    text = command[: 10 * MAX_CHARS].replace("\\\n", " ")
+    return _FETCHES_AND_RUNS.search(text) is not None or _runs_download(text)
+
+
+def _runs_download(text: str) -> bool:
+    """Return True if a file that a part of the command downloads is run by a later part."""
+    for match in _DOWNLOAD_TO.finditer(text):
+        name = match["file"].strip("'\"").rpartition("/")[2]
+        for part in _AFTER_SEPARATOR.split(text[match.end() :])[1:]:
+            if name and name in part and _STARTS_FILE.match(part) is not None:
+                return True
+    return False
+
+
+_FETCHES = (
+    r"(?:curl|wget|fetch|aria2c|http|https|iwr|irm|invoke-webrequest|invoke-restmethod"
+    r"|new-object\s+(?:system\.)?net\.webclient|\(new-object)"
+)
+_INTERPRETERS = (
+    r"(?:sudo\s+(?:-\S+\s+)*)?(?:env\s+(?:\S+=\S*\s+)*)?(?:\S*/)?"
+    r"(?:ba|z|da|k|fi|a)?sh\b"
+    r"|(?:sudo\s+(?:-\S+\s+)*)?(?:\S*/)?(?:python[\d.]*|node|deno|bun|ruby|perl|php|pwsh|powershell"
+    r"|iex|invoke-expression|source|eval|xargs)\b"
+)
+_ADDRESS = r"(?:git\+)?(?:https?|git|ssh|ftp)(?:\+\w+)?://|git\+|git@|github:|gitlab:|bitbucket:"
+_FETCHES_AND_RUNS = re2.compile(
+    rf"(?i)\b{_FETCHES}\b[^\n;]*\|&?\s*(?:tee\s[^|\n]*\|\s*)?(?:{_INTERPRETERS})"
+    # Decoded text is code from elsewhere too.
+    rf"|\b(?:base64|openssl|xxd|gunzip|zcat|gzip)\b[^\n;|]*\s(?:-\w*[dDr]\w*|--decode|enc)\b"
+    rf"[^\n]*\|\s*(?:{_INTERPRETERS})"
+    # `bash <(curl …)`, `sh -c "$(curl …)"`, `eval "$(wget …)"`, `iex (iwr …)`.
+    rf"|(?:{_INTERPRETERS}|(?:^|[;&|]\s*)\.\s)[^\n;|]*(?:<\(|\$\(|`|\()\s*{_FETCHES}\b"
+    rf"|(?:{_INTERPRETERS})[^\n;|]*(?:<\(|\$\(|`)[^\n)`]*\bbase64\b"
+    rf"|\b(?:iex|invoke-expression)\b[^\n]*\b(?:{_FETCHES}|downloadstring|frombase64string)"
+    rf"|\b(?:{_FETCHES}|downloadstring)\b[^\n]*\|\s*(?:iex|invoke-expression)\b"
+    # A package from an address, or a program that is fetched by one.
+    r"|\b(?:pip[\d.]*|pipx|uv|poetry|pdm|npm|pnpm|yarn|bun|deno|gem|cargo|go|brew|luarocks)\s"
+    r"[^\n;&|]*\b(?:install|add|i|tap|tool)\b"
+    rf"[^\n;&|]*(?:^|[\s'\"=@])(?:--git[\s=]|{_ADDRESS})"
+    r"|\b(?:npx|bunx|pnpx|uvx|dlx|pipx\s+run|deno\s+run|go\s+run)\b"
+    rf"[^\n;&|]*(?:[\s'\"=@])(?:{_ADDRESS})"
+    r"|\brpm\s+-\w*[iU]\w*\s+\S*://|\bdpkg\s+-i\s+\S*://|\bpowershell\b[^\n]*\s-enc"
+)
+"""RE2, because commands come from anywhere and its time is linear."""
+_DOWNLOAD_TO = re2.compile(
+    r"(?i)\b(?:curl|wget|iwr|invoke-webrequest)\b[^\n;&|]*?"
+    r"(?:\s-[a-zA-Z]*[oO]\s*|\s--output(?:-document)?[\s=]|\s-outfile\s|\s>\s*)(?P<file>[^\s;&|]+)"
+)
+_AFTER_SEPARATOR = re.compile(r"[;&|\n]+\s*")
+_STARTS_FILE = re.compile(rf"(?:chmod|exec|\.|{_INTERPRETERS})\s|\.?/|&\s", re.I)
 
 _READING = frozenset(
     "cat head tail sed awk gawk nl less more bat rg grep egrep fgrep zgrep ag ack find fd ls lsd"
