@@ -69,3 +69,13 @@ def test_the_order_makes_no_difference(texts: list[str], chance: random.Random) 
     chance.shuffle(mixed)
     assert families(mixed) == families(found)
     assert set(families(found)) == {one.fingerprint for one in found}
+
+
+def test_a_quoted_word_varies_once_a_sibling_shows_it() -> None:
+    found = families(
+        signatures(
+            "fatal: no upstream configured for branch 'main'",
+            "fatal: no upstream configured for branch 'fix-it'",
+        )
+    )
+    assert len(set(found.values())) == 1

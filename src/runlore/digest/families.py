@@ -15,8 +15,8 @@ from . import Signature
 from .templates import PLACEHOLDER, build_key
 
 MIN_VALUES = 4
-"""The number of values of one word, all else being equal, that make it a variable. Right after `=`,
-or where a variable is known already, 2 suffice."""
+"""The number of values of one word, all else being equal, that make it a variable. In quotes, right
+after `=`, or where a variable is known already, 2 suffice."""
 MIN_LIKENESS = 0.8
 """The share of equal words from which two templates are merged."""
 MIN_WORDS = 2
@@ -46,7 +46,7 @@ def families(signatures: Iterable[Signature]) -> dict[str, str]:
 def identifying_words(template: str) -> frozenset[str]:
     """Return the words of a template that identify the error, without what varies."""
     return frozenset(
-        word.lower()
+        word.strip("'\"`").lower()
         for word in words_of(build_key(template))
         if _is_word(word) and _is_constant(word)
     )
@@ -58,7 +58,11 @@ def words_of(text: str) -> _Form:
     return tuple(_WORDS.findall(text))
 
 
-_WORDS = re.compile(r"<\*>|\s+|[=:,;()\[\]{}\"'|]|[^\s=:,;()\[\]{}\"'|]+")
+_WORDS = re.compile(
+    r"<\*>|\s+|'[^\s'\"`]+'|\"[^\s'\"`]+\"|`[^\s'\"`]+`"
+    r"|[=:,;()\[\]{}\"'`|]|[^\s=:,;()\[\]{}\"'`|]+"
+)
+"""A word in quotes is one, because a value in its place may be masked with them."""
 
 
 def _text(form: _Form) -> str:
@@ -95,7 +99,8 @@ def _leave_one_out(forms: set[_Form]) -> dict[_Form, _Form]:
             if n == 0 or not _is_word(word) or word == PLACEHOLDER:
                 continue
             variants = values[n, (*form[:n], "", *form[n + 1 :])]
-            needed = 2 if PLACEHOLDER in variants or _follows_equals(form, n) else MIN_VALUES
+            is_value = PLACEHOLDER in variants or _follows_equals(form, n) or _is_quoted(form, n)
+            needed = 2 if is_value else MIN_VALUES
             if len(variants) >= needed and constant > MIN_WORDS:
                 new[n] = PLACEHOLDER
                 constant -= 1
@@ -148,13 +153,19 @@ def _likeness(form: _Form, template: _Form) -> float:
 
 
 def _is_word(word: str) -> bool:
-    return word == PLACEHOLDER or (
-        len(word) > 0 and word[0] not in "=:,;()[]{}\"'|" and not word.isspace()
+    return (
+        word == PLACEHOLDER
+        or (len(word) > 1 and word[0] in "'\"`")
+        or (len(word) > 0 and word[0] not in "=:,;()[]{}\"'`|" and not word.isspace())
     )
 
 
 def _is_constant(word: str) -> bool:
     return word != PLACEHOLDER and any(map(str.isalpha, word))
+
+
+def _is_quoted(form: _Form, n: int) -> bool:
+    return len(form[n]) > 1 and form[n][0] in "'\"`"
 
 
 def _follows_equals(form: _Form, n: int) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from functools import cached_property, lru_cache
 from itertools import dropwhile
+from json import loads
 
 import re2
 
@@ -31,12 +32,20 @@ class Command:
         programs: set[str],
         separators: list[str],
         targets: list[str],
+        *,
+        proven: frozenset[str],
+        directory: str,
     ) -> None:
         self._main, self._working, self._targets = working or reading, working, targets
         self.programs = frozenset(programs)
         self.is_read_only = not working and bool(programs)
         """Nothing is changed or checked, so that a failure without a message means that nothing was
         found."""
+        self.proven = proven
+        """The heads of the parts of which an exit code 0 proves that they succeeded: not what is
+        before a pipe, a `;` or an `||`."""
+        self.directory = directory
+        """The folder that it changes to before anything else; empty if it does not."""
         self.hides_status = not _HIDING.isdisjoint(separators)
         """The reported status may be that of another part: there is a pipe, a `;` or an `||
         true`."""
@@ -106,7 +115,10 @@ def parse(command: str) -> Command:
     working: list[list[str]] = []
     reading: list[list[str]] = []
     programs: set[str] = set()
-    for words in parts:
+    proven: set[str] = set()
+    directory = ""
+    is_proven = _find_proven(parts, separators)
+    for n, words in enumerate(parts):
         program = _program(words[0])
         if program in _MAY_WRAP or "=" in words[0] or program.startswith("python"):
             words = _unwrap(words)
@@ -114,9 +126,63 @@ def parse(command: str) -> Command:
                 continue
             program = _program(words[0])
         programs.add(program)
+        if program in ("cd", "pushd") and not working and not reading:
+            directory = words[1] if len(words) > 1 else "~"
         if program not in _PREPARING:
-            (reading if _only_reads(program, words) else working).append([program, *words[1:]])
-    return Command(working, reading, programs, separators, targets)
+            part = [program, *words[1:]]
+            (reading if _only_reads(program, words) else working).append(part)
+            if is_proven[n]:
+                proven.add(_head(part))
+    return Command(
+        working,
+        reading,
+        programs,
+        separators,
+        targets,
+        proven=frozenset(proven),
+        directory=directory,
+    )
+
+
+def _find_proven(parts: list[list[str]], separators: list[str]) -> list[bool]:
+    """Return for each part if a good status of the whole proves that it succeeded.
+
+    The status is that of the last part. What is joined to it by `&&` has succeeded, too.
+    """
+    sets = " ".join(" ".join(part) for part in parts if part[0] == "set")
+    is_strict, sees_pipes = re.search(r"-\w*e", sets) is not None, "pipefail" in sets
+    proven = [False] * len(parts)
+    if not parts or (len(separators) == len(parts) and separators[-1] == "&"):
+        return proven
+    proven[-1] = True
+    for n in range(len(parts) - 2, -1, -1):
+        separator = separators[n]
+        if separator in ("|", "|&"):
+            proven[n] = sees_pipes
+        elif separator == "&&" or (is_strict and separator in (";", "\n")):
+            proven[n] = True
+        else:
+            break
+    return proven
+
+
+def unwrap_script(text: str) -> str:
+    """Return the command that a script in a language of an agent only passes to a shell."""
+    match = _SCRIPT.match(text)
+    if match is None:
+        return text
+    try:
+        command = loads(f'"{match[1]}"')
+    except ValueError:
+        return text
+    return str(command)
+
+
+_SCRIPT = re.compile(
+    r"\s*(?:const|let|var) \w+ ?= ?await tools\.\w+\(\{\s*\"?cmd\"?\s*:\s*\"((?:[^\"\\]|\\.)*)\""
+    r"(?!.*\btools\.)",
+    re.DOTALL,
+)
 
 
 def _only_reads(program: str, words: list[str]) -> bool:
@@ -147,7 +213,10 @@ def strip_plumbing(command: str) -> str:
     return _PLUMBING.sub("", command).strip()
 
 
-_PLUMBING = re.compile(r"\s*(?:2>&1|\|&?\s*(?:tail|head)\b[^|;&\n]{0,40}|2>\s*/dev/null)\s*")
+_PLUMBING = re.compile(
+    r"\s*(?:2>&1|2>\s*/dev/null|\|&?\s*(?:tail|head|grep|egrep|rg|sed|awk|wc|sort|uniq|cut|less|cat)\b"
+    r"(?:[^|;&\n'\"]|'[^']{0,200}'|\"[^\"]{0,200}\"){0,80})"
+)
 _NAME_OF_FILE = re.compile(r"[\w@.+-]*[A-Za-z][\w@.+-]*\Z")
 _CHECKS = re.compile(
     r"\b(?:test|tests|check|lint|status|list|ls|view|show|diff|log|help|version|pytest|jest|vitest"
@@ -266,7 +335,7 @@ _RUNNERS = {
     "rye": {"run"}, "bundle": {"exec"},
     "pnpm": {"exec", "dlx"},
     "npm": {"exec"}, "yarn": {"dlx", "exec"}, "bun": {"x"}, "mise": {"exec", "x"},
-    "docker-compose": set(), "conda": {"run"},
+    "docker-compose": set(), "conda": {"run"}, "mamba": {"run"}, "micromamba": {"run"},
 }  # fmt: skip
 _PREFIXES = frozenset(
     "sudo time env exec nohup npx bunx pnpx uvx xargs command builtin nice stdbuf then do else if"
@@ -362,7 +431,8 @@ def _unwrap_once(words: list[str]) -> list[str] | None:
     if first == "timeout":
         return _skip_flags(words[1:], and_numbers=True)
     if first in _RUNNERS and len(words) > 2 and words[1] in _RUNNERS[first]:
-        return _skip_flags(words[2:])
+        has_name = "mamba" in first or first == "conda"
+        return _skip_flags(words[4:] if has_name and words[2] in ("-n", "-p") else words[2:])
     if first.startswith("python") and "-m" in words[1:3]:
         return words[words.index("-m") + 1 :]
     if first in ("bash", "sh", "zsh"):
