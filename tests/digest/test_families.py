@@ -79,3 +79,8 @@ def test_a_quoted_word_varies_once_a_sibling_shows_it() -> None:
         )
     )
     assert len(set(found.values())) == 1
+
+
+def test_the_name_of_what_is_missing_tells_two_errors_apart() -> None:
+    found = families(signatures("No module named 'redis'", "No module named 'pytz'"))
+    assert len(set(found.values())) == 2

@@ -264,6 +264,20 @@ def test_the_words_that_differ_between_two_calls() -> None:
     assert fix.confidence >= 0.8
 
 
+def test_a_command_that_the_shell_rejected_at_first() -> None:
+    fix = only(
+        ("gh api repos/a/b?x=1 | sed -n 1p", "zsh:1: no matches found: repos/a/b?x=1", FINE),
+        ("gh api 'repos/a/b?x=1' | sed -n 1p", "README.md", FINE),
+    )
+    assert (fix.how, fix.proof) == ("changed", "output")
+    assert fix.change == "- gh api repos/a/b?x=1\n+ gh api 'repos/a/b?x=1'"
+    fix = only(
+        ("timeout 9 go run . | tail", "zsh: command not found: timeout", FINE),
+        ("go run . | tail", "all is well", FINE),
+    )
+    assert fix.change == "- timeout 9 go run\n+ go run"
+
+
 def test_the_part_of_an_edit_that_touches_what_the_error_names() -> None:
     unrelated = "\n".join(f"+line {n}" for n in range(60))
     fix = only(

@@ -17,6 +17,8 @@ MAX_CHANGE_LINES = 24
 MAX_CHANGE_CHARS = 1500
 _MAX_WORDS = 400
 _MAX_WORD_CHARS = 120
+_MAX_EDIT_LINES = 4
+"""Lines shown of each of two edits, of which only one could be made."""
 _CONTEXT = 2
 """Words around a difference that are shown with it."""
 
@@ -75,8 +77,13 @@ def diff_edits(before: str, after: str) -> str:
         [edit.partition("\n")[0].strip(), *(line[1:].strip() for line in _edit_lines(edit))]
         for edit in (before, after)
     )
-    lines = [f"- {line}" for line in mine if line and line not in other]
-    lines += [f"+ {line}" for line in other if line and line not in mine]
+    lines = []
+    for sign, only in (
+        ("-", [line for line in mine if line and line not in other]),
+        ("+", [line for line in other if line and line not in mine]),
+    ):
+        lines += [f"{sign} {line}" for line in only[:_MAX_EDIT_LINES]]
+        lines += [f"{sign} …"] if len(only) > _MAX_EDIT_LINES else []
     return _bound(lines)
 
 
@@ -150,7 +157,8 @@ def _near_changes(lines: list[str], wanted: set[str]) -> list[str]:
     start = max(0, (named or changed)[0] - 3)
     if len(changed) <= MAX_CHANGE_LINES:
         start = max(0, changed[0] - 1)
-    return lines[start : changed[-1] + 2]
+    shown = lines[start : changed[-1] + 2]
+    return shown[1:] if shown and not shown[0].strip() else shown
 
 
 def _bound(lines: list[str]) -> str:

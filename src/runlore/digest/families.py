@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from . import Signature
-from .templates import PLACEHOLDER, build_key
+from .templates import NAMING_BEFORE, PLACEHOLDER, build_key
 
 MIN_VALUES = 4
 """The number of values of one word, all else being equal, that make it a variable. In quotes, right
@@ -96,7 +96,7 @@ def _leave_one_out(forms: set[_Form]) -> dict[_Form, _Form]:
         new = list(form)
         constant = sum(map(_is_constant, form))
         for n, word in enumerate(form):
-            if n == 0 or not _is_word(word) or word == PLACEHOLDER:
+            if n == 0 or not _is_word(word) or word == PLACEHOLDER or _is_identity(form, n):
                 continue
             variants = values[n, (*form[:n], "", *form[n + 1 :])]
             is_value = PLACEHOLDER in variants or _follows_equals(form, n) or _is_quoted(form, n)
@@ -143,8 +143,10 @@ def _merge_alike(forms: set[_Form]) -> dict[_Form, _Form]:
 def _likeness(form: _Form, template: _Form) -> float:
     """Return the share of equal words. Punctuation does not count, and must be equal."""
     same = words = 0
-    for a, b in zip(form, template, strict=True):
+    for n, (a, b) in enumerate(zip(form, template, strict=True)):
         if _is_word(a) != _is_word(b) or (not _is_word(a) and a != b):
+            return 0.0
+        if a != b and _is_identity(form, n):
             return 0.0
         if _is_word(a):
             words += 1
@@ -166,6 +168,12 @@ def _is_constant(word: str) -> bool:
 
 def _is_quoted(form: _Form, n: int) -> bool:
     return len(form[n]) > 1 and form[n][0] in "'\"`"
+
+
+def _is_identity(form: _Form, n: int) -> bool:
+    """Return True for a word that tells two errors apart: a code that was not masked, or the name
+    of what is missing or unknown."""
+    return form[n].isdigit() or NAMING_BEFORE.search("".join(form[:n])) is not None
 
 
 def _follows_equals(form: _Form, n: int) -> bool:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import re
 
-from . import Proof
+from . import Proof, Signature
 from .attempts import Attempt
 
 _END_CHARS = 3000
 """Characters at the end of an output in which a success is looked for."""
 
 
-def find_proof(failed: Attempt, later: Attempt, body: str) -> Proof | None:
+def find_proof(failed: Attempt, later: Attempt, body: str, error: Signature) -> Proof | None:
     """Return what proves that a later call succeeded; None if nothing does.
 
-    `body` is the output of the later call. `failed` is the call that it repeats: only those parts
-    of the later call count that it has in common with it.
+    `body` is the output of the later call. `failed` is the call that it repeats, with this error:
+    only those parts of the later call count that it has in common with it.
     """
     if later.failed or later.result is None or _RUNNING.search(body[:400]):
         return None
@@ -29,7 +29,25 @@ def find_proof(failed: Attempt, later: Attempt, body: str) -> Proof | None:
         return "tests"
     if _has_own_status(failed, later):
         return "exit"
-    return "output" if _says_success(body) else None
+    return "output" if _says_success(body) or _was_accepted(later, body, error) else None
+
+
+def _was_accepted(later: Attempt, body: str, error: Signature) -> bool:
+    """Return True if a shell that rejected a command runs it now: it prints something else.
+
+    What the shell says is seen through a pipe as well.
+    """
+    return (
+        error.kind == "shell"
+        and _OF_SHELL.search(error.sample) is not None
+        and later.result is not None
+        and later.result.exit_code == 0
+        and _WORD.search(body) is not None
+    )
+
+
+_OF_SHELL = re.compile(r"(?i)command not found|no matches found|unmatched|bad substitution")
+_WORD = re.compile(r"[^\W\d_]{2}")
 
 
 _RUNNING = re.compile(
