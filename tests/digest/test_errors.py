@@ -358,6 +358,7 @@ def test_an_error_is_found_wherever_it_was_reported(
         ("gh pr checks 1", "lint pass 3s\ntest pass 9s\ndocs pass 5s", {"exit_code": 8}),
         ("grep -r x", "Error", {"is_error": True}),
         ("cat a.log", "KeyError: 1", {"exit_code": 0}),
+        ("pytest -rA | head", "== PASSES ==\n_____ TestA.test_b _____\nfine", {"exit_code": 0}),
     ],
 )
 def test_what_is_no_error(called: str, came_back: str, fields: dict[str, Any]) -> None:

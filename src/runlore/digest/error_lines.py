@@ -376,9 +376,19 @@ def _begins_harmlessly(first: str, line: str, low: str) -> bool:
         return _NUMBERED.match(line) is not None
     if first == '"':
         return _FIELD_OF_JSON.match(low) is not None
-    return low.lstrip().startswith(("see ", "hint: see ")) or (
+    return low.lstrip().startswith(_ABOUT_OTHERS) or (
         first in _NOTE_BEGINS and _NOTE.match(low) is not None
     )
+
+
+_ABOUT_OTHERS = (
+    "see ",
+    "hint: see ",
+    "exception ignored in",
+    "the above exception was",
+    "during handling of the above",
+)
+"""The beginnings of lines that only refer to a message."""
 
 
 def _is_search_match(line: str) -> bool:

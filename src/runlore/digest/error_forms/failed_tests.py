@@ -69,7 +69,8 @@ def find_test_failure(lines: list[str], n: int) -> ErrorLine | None:
                 f"failed test: {name}",
                 line.strip(),
                 detail=_find_assertion(line[match.end() :], lines[n + 1 : n + 4]),
-                is_strong=True,
+                # Below `PASSES` there are headings of passed tests.
+                is_strong=word != "___",
             )
     if package := _GO_PACKAGE.match(line):
         return ErrorLine("test", f"failed package: {package[1]}", line.strip(), is_strong=True)
