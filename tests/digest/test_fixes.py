@@ -278,6 +278,34 @@ def test_a_command_that_the_shell_rejected_at_first() -> None:
     assert fix.change == "- timeout 9 go run\n+ go run"
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("pytest tests/test_a.py", "PYTHONPATH=. pytest tests/test_a.py"),
+        ("python app.py", "uv run python app.py"),
+        ("timeout 9 make all", "make all"),
+    ],
+)
+def test_the_same_command_started_differently(before: str, after: str) -> None:
+    fix = only((before, "ModuleNotFoundError: No module named 'shop'", FAILED), (after, "ok", FINE))
+    assert (fix.how, fix.before, fix.after, fix.is_shown) == ("changed", before, after, True)
+
+
+def test_the_only_command_in_between() -> None:
+    fix = only(
+        ("make deploy", "Error: not logged in", FAILED),
+        ("make login", "logged in", FINE),
+        ("make deploy", "deployed", FINE),
+    )
+    assert (fix.how, fix.after, fix.is_shown) == ("command", "make login", True)
+    fix = only(
+        ("make deploy", "Error: not logged in", FAILED),
+        ("make login | tail -1", "logged in", FINE),
+        ("make deploy", "deployed", FINE),
+    )
+    assert not fix.is_shown
+
+
 def test_the_part_of_an_edit_that_touches_what_the_error_names() -> None:
     unrelated = "\n".join(f"+line {n}" for n in range(60))
     fix = only(

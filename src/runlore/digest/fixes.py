@@ -37,8 +37,16 @@ from .nearness import (
     rank_commands,
     rate_nearness,
 )
-from .proof import find_proof
-from .same_calls import MIN_LIKENESS, NEAR, find_place, has_named_change, match_calls
+from .proof import find_proof, has_own_status
+from .same_calls import (
+    MIN_LIKENESS,
+    NEAR,
+    find_place,
+    has_named_change,
+    has_other_wrapper,
+    match_calls,
+)
+from .shell_commands import installs
 
 MAX_DISTANCE = 40
 """Attempts after which a success is no longer attributed to what was done before it."""
@@ -57,10 +65,12 @@ SHARES = {
     "edit guessed": 0.3,
     "command named": 0.9,
     "command install": 0.6,
+    "command alone": 0.6,
     "command guessed": 0.3,
     "changed named": 0.9,
     "changed edit": 0.9,
     "changed alike": 0.75,
+    "changed wrapper": 0.75,
     "changed tool": 0.75,
     "changed program": 0.65,
     "changed place": 0.65,
@@ -278,7 +288,7 @@ class _Search:
             if by_edits is not None and by_edits[1].startswith("edit named"):
                 return by_edits
             is_sure = end.evidence != "changed alike" or not (
-                by_edits or (commands and commands[0][0] > 1)
+                by_edits or any(installs(attempt.command) for _, attempt in commands)
             )
             return (_step(last, "changed"),), end.evidence if is_sure else "changed guessed"
         rank = rank_command(last.command, signature)
@@ -286,12 +296,17 @@ class _Search:
             return (_step(last, "changed"),), _COMMAND_EVIDENCE[rank]
         if commands and (commands[0][0] > 1 or not edits):
             steps = tuple(_step(attempt, "command") for _, attempt in commands[:MAX_STEPS])
-            return steps, _COMMAND_EVIDENCE[commands[0][0]]
+            is_alone = len(commands) == 1 and end.gone - n <= NEAR and end.gone == end.proven
+            is_sure = is_alone and has_own_status(commands[0][1])
+            evidence = _COMMAND_EVIDENCE[commands[0][0]]
+            return steps, "command alone" if is_sure and commands[0][0] == 1 else evidence
         if edits:
             return self._steps_by_edits(edits, failed, signature)
-        is_alike = end.gone == end.proven and likeness(failed.text, last.text) >= MIN_LIKENESS
-        if is_alike and has_named_change(signature, failed, last):
-            return (_step(last, "changed"),), "changed named"
+        if end.gone == end.proven and likeness(failed.text, last.text) >= MIN_LIKENESS:
+            if has_named_change(signature, failed, last):
+                return (_step(last, "changed"),), "changed named"
+            if has_other_wrapper(failed, last):
+                return (_step(last, "changed"),), "changed wrapper"
         return (_step(last, "retry"),), "retry"
 
     def _steps_by_edits(

@@ -89,6 +89,13 @@ def _has_own_status(failed: Attempt, later: Attempt) -> bool:
     return bool(shared) and shared <= command.proven
 
 
+def has_own_status(attempt: Attempt) -> bool:
+    """Return True if the exit code of a command proves that all of its parts succeeded."""
+    command = attempt.command
+    is_fine = attempt.result is not None and attempt.result.exit_code == 0
+    return is_fine and set(command.heads) <= command.proven
+
+
 def _reports_failures(failed: Attempt, later: Attempt) -> bool:
     """Return True for a tool that reports no codes, but reported the failure: not so this time."""
     before, after = failed.result, later.result

@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 from . import Signature
 from .attempts import Attempt
 from .changes import changed_words, likeness
-from .shell_commands import Command
+from .shell_commands import Command, is_wrapper
 
 NEAR = 6
 """Attempts within which a call that was made differently is taken for the same one."""
@@ -61,8 +61,13 @@ def _added_lines(diff: str) -> set[str]:
 def _match_commands(
     failed: Attempt, later: Attempt, signature: Signature, distance: int
 ) -> str | None:
-    mine, other = failed.command, later.command
-    if not other.key or not mine.key or _gives_up(failed, later):
+    mine = failed.command
+    is_missing = signature.template.startswith("command not found: ")
+    # Most commands share no word, and need not be parsed.
+    if not mine.key or not (is_missing or _may_share_head(mine, later.shell)):
+        return None
+    other = later.command
+    if not other.key or _gives_up(failed, later):
         return None
     if find_place(failed) != find_place(later):
         is_moved = distance <= NEAR and _ABOUT_PLACE.search(signature.sample) is not None
@@ -72,7 +77,7 @@ def _match_commands(
         return "same"
     if "git commit" in mine.heads and "git commit" in other.heads:
         return "same"  # Its message makes no difference.
-    if signature.template.startswith("command not found: "):
+    if is_missing:
         return _match_missing(signature.name, mine, other, distance)
     if failed.call is not None and failed.call.kind == "test_run":
         is_run = later.call is not None and later.call.kind == "test_run"
@@ -88,10 +93,20 @@ def _match_commands(
     return "changed alike" if is_alike else None
 
 
+def _may_share_head(command: Command, text: str) -> bool:
+    return any(all(word in text for word in head.split()) for head in command.heads)
+
+
 def _share_target(mine: Command, other: Command) -> bool:
     """Return True if two commands name the same thing, whichever version of it."""
+    heads = {word for command in (mine, other) for head in command.heads for word in head.split()}
     names, others = (
-        {_VERSION.split(word)[0] for word in command.operands} for command in (mine, other)
+        {
+            name
+            for word in command.operands - heads
+            if len(name := _VERSION.split(word)[0]) > 1  # `--verbosity 2` names nothing.
+        }
+        for command in (mine, other)
     )
     return bool(names & others - _SUBCOMMANDS) or names <= _SUBCOMMANDS
 
@@ -188,6 +203,15 @@ def has_named_change(signature: Signature, failed: Attempt, later: Attempt) -> b
         return False
     mine, other = failed.command.operands, later.command.operands
     return not targets or len(mine & other) >= len(mine) / 2
+
+
+def has_other_wrapper(failed: Attempt, later: Attempt) -> bool:
+    """Return True if the same command was started differently: by another program or in another
+    environment, as in `PYTHONPATH=. pytest` and `uv run pytest`."""
+    if failed.command.key != later.command.key:
+        return False
+    removed, added = changed_words(failed.text, later.text)
+    return any(is_wrapper(word) for word in (*removed, *added))
 
 
 _VALUES = re.compile(r"--?[\w-]{2,}|[\w./@-]{4,}")

@@ -409,6 +409,11 @@ _GIT_CHANGES = frozenset(
 )
 
 
+def is_wrapper(word: str) -> bool:
+    """Return True for a word that only starts another program, or sets its environment."""
+    return _program(word) in _MAY_WRAP or _ASSIGNMENT.match(word) is not None
+
+
 def _unwrap(words: list[str]) -> list[str]:
     """Remove what only starts another program: assignments, `sudo`, `npx`, `uv run`, and so on."""
     for _ in range(_MAX_WRAPPERS):
