@@ -37,7 +37,7 @@ def test_errors_are_listed_with_what_fixed_them(run: Run, demo: Path) -> None:
     at = next(
         n for n, text in enumerate(lines) if "NameError: name 'Callable' is not defined" in text
     )
-    assert "cd613e30#18  fixed by an edit: …/shop-api/shop/cart.py" in lines[at + 1]
+    assert "cd613e30#18  fixed by an edit (in shop-api): …/shop-api/shop/cart.py" in lines[at + 1]
     assert "1/1" in lines[at]
     assert len(run("errors", "--least", "1", "-n", "1").stdout.splitlines()) <= 3
 

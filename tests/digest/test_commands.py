@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore.digest.shell_commands import parse
+from runlore.digest.shell_commands import fetches_and_runs, parse
 
 
 @pytest.mark.parametrize(
@@ -71,3 +71,57 @@ def test_files_that_are_written() -> None:
 @given(st.text(alphabet="ab '\"$()|&;<>\\\n-=", max_size=400))
 def test_any_text_can_be_parsed(command: str) -> None:
     parse(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "curl -fsSL https://get.example.org | sh",
+        "curl -fsSL https://get.example.org/install.sh | sudo -E bash -s -- --yes",
+        "wget -qO- https://example.org/i.sh | bash",
+        "wget -O - https://example.org/i.py | python3 -",
+        "curl https://example.org/x \\\n  | bash",
+        "bash <(curl -s https://example.org/i.sh)",
+        'sh -c "$(curl -fsSL https://example.org/i.sh)"',
+        'eval "$(wget -qO- https://example.org/env)"',
+        "iex (iwr https://example.org/i.ps1)",
+        "irm https://example.org/i.ps1 | iex",
+        "iex ((New-Object System.Net.WebClient).DownloadString('https://example.org/i.ps1'))",
+        "echo aGVsbG8= | base64 -d | sh",
+        "echo aGVsbG8= | base64 --decode | bash",
+        "curl -o /tmp/i.sh https://example.org/i.sh && bash /tmp/i.sh",
+        "wget https://example.org/tool -O tool; chmod +x tool; ./tool",
+        "pip install https://example.org/pkg.tar.gz",
+        "pip install git+https://github.com/ada/shop.git",
+        "uv pip install 'shop @ git+https://github.com/ada/shop.git'",
+        "npm install -g https://example.org/pkg.tgz",
+        "npm i github:ada/shop",
+        "pip install --index-url https://pypi.example.org/simple httpx",
+        "npm install left-pad --registry https://registry.example.org",
+        "npx -y https://example.org/pkg.tgz",
+        "cargo install --git https://github.com/ada/shop",
+    ],
+)
+def test_a_command_that_runs_what_it_fetches_is_recognized(command: str) -> None:
+    assert fetches_and_runs(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "",
+        "pytest -q",
+        "curl -s https://example.org/api | jq .name",
+        "curl -s https://example.org/api > out.json && jq .name out.json",
+        "pip install httpx",
+        "pip install -e .",
+        "git clone https://github.com/ada/shop.git",
+        "base64 -d secret.txt",
+        "grep -rn 'curl' scripts | head",
+        "gh pr create --body 'see https://example.org'",
+        "go install ./...",
+        "docker run -p 80:80 shop",
+    ],
+)
+def test_a_command_that_runs_nothing_from_elsewhere_is_not(command: str) -> None:
+    assert not fetches_and_runs(command)

@@ -331,12 +331,6 @@ def test_what_merely_looks_like_an_error_is_none(
             {"action": "mcp", "is_error": True},
             "overloaded_error: ",
         ),
-        (
-            "x",
-            "Claude requested permissions, but you haven't granted it yet.",
-            {"is_error": True},
-            "Claude requested permissions",
-        ),
     ],
 )
 def test_an_error_is_found_wherever_it_was_reported(
@@ -344,6 +338,103 @@ def test_an_error_is_found_wherever_it_was_reported(
 ) -> None:
     (found,) = errors_of(called, came_back, **fields)
     assert found.signature.template.startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("called", "came_back", "fields"),
+    [
+        ("x", "Claude requested permissions, but you haven't granted it yet.", {"is_error": True}),
+        ("x", "This command requires approval", {"is_error": True}),
+        ("git push", "[Request interrupted by user for tool use]", {"is_error": True}),
+        ("sleep 9", "(no output)\nUser aborted the command", {"is_error": True}),
+        ("git push", "So would this work there, or should we move it?", {"is_error": True}),
+        ("git push", "Wait a sec, we must copy the picture too", {"is_error": True}),
+        ("bun pm ls | rg codex", "", {"exit_code": 1, "is_error": True}),
+        ("test -w /m && mkdir -p /m/a", "", {"exit_code": 1, "is_error": True}),
+        ("make", "^C", {"exit_code": 130, "is_error": True}),
+        ("go run . | head -5", "{}\nsignal: broken pipe", {"exit_code": 0}),
+        ("git checkout -b a && echo made a && ls x", "made a", {"exit_code": 2, "is_error": True}),
+        ("which a || echo 'a: not found'; false", "a: not found", {"exit_code": 1}),
+        ("gh pr checks 1", "lint pass 3s\ntest pass 9s\ndocs pass 5s", {"exit_code": 8}),
+        ("grep -r x", "Error", {"is_error": True}),
+        ("cat a.log", "KeyError: 1", {"exit_code": 0}),
+        ("pytest -rA | head", "== PASSES ==\n_____ TestA.test_b _____\nfine", {"exit_code": 0}),
+    ],
+)
+def test_what_is_no_error(called: str, came_back: str, fields: dict[str, Any]) -> None:
+    assert errors_of(called, came_back, **fields) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "native", "body"),
+    [
+        ("error", "submitted (exit_cost)", "diff --git a/x.py b/x.py\n+raise KeyError(1)"),
+        ("error", "exit_context", "diff --git a/x.py b/x.py\n+raise KeyError(1)"),
+        ("error", "early_exit", "early_exit"),
+        ("completion", "Submitted", "Submitted"),
+        ("tool_result", "tool_result", "please add the other file first"),
+    ],
+)
+def test_the_end_of_a_run_and_the_words_of_a_person_are_no_errors(
+    kind: str, native: str, body: str
+) -> None:
+    event = SessionEvent(session_uid="toy:1", seq=0, kind=kind, native=native, is_error=True)
+    assert errors([event], {0: body}) == []
+
+
+def test_a_warning_that_an_agent_records_is_no_error() -> None:
+    event = SessionEvent(session_uid="toy:1", seq=0, kind="error", native="warning")
+    assert errors([event], {0: "the disk is nearly full"}) == []
+
+
+def test_the_message_of_a_tool_comes_before_what_it_quotes() -> None:
+    said = "Found 2 matches of the string to replace.\nString: const e = new Error('not found');"
+    [error] = errors_of("a.ts", said, action="edit", kind="edit", is_error=True)
+    assert error.signature.sample == "Found 2 matches of the string to replace."
+
+
+def test_each_failed_test_is_an_error_of_its_own_with_its_assertion() -> None:
+    said = (
+        "_____ test_a _____\nE   AssertionError: assert 1 == 2\n_____ TestB.test_c _____\n"
+        "FAILED tests/test_x.py::test_a - AssertionError: assert 1 == 2\n"
+        "FAILED tests/test_x.py::TestB::test_c - AssertionError: no items\n2 failed in 0.1s"
+    )
+    found = errors_of("pytest", said, exit_code=1, is_error=True)
+    assert sorted(error.signature.template for error in found) == [
+        "failed test: <path>::TestB::test_c: AssertionError: no items",
+        "failed test: <path>::test_a: AssertionError: assert <n> == <n>",
+    ]
+    said = (
+        "--- FAIL: TestA (0.1s)\n    --- FAIL: TestA/one (0.1s)\n        a_test.go:9: got 3, want 4"
+        "\n--- FAIL: TestB (0.1s)\n    b_test.go:3: no server\nFAIL\nFAIL\tx/a\t0.2s"
+    )
+    found = errors_of("go test ./... | tail", said, exit_code=0)
+    assert sorted(error.signature.template for error in found) == [
+        "failed test: TestA/one: got <n>, want <n>",
+        "failed test: TestB: no server",
+    ]
+
+
+def test_a_failed_test_is_the_same_error_whatever_it_asserted() -> None:
+    assert same(
+        "FAILED tests/test_x.py::test_a - AssertionError: assert 1 == 2",
+        "FAILED tests/test_x.py::test_a - AssertionError: no items",
+        "FAILED tests/test_x.py::test_a",
+    )
+
+
+def test_each_error_of_a_compiler_is_one() -> None:
+    said = "a.ts(3,1): error TS2304: Cannot find name 'x'.\nb.ts(4,1): error TS7005: No type."
+    assert len(errors_of("tsc", said, exit_code=2, is_error=True)) == 2
+
+
+def test_words_before_a_message_and_letter_case_make_no_other_error() -> None:
+    assert same(
+        "error: unknown flag: --short",
+        "ERROR unknown flag: --short",
+        "Error: Unknown flag: --short",
+        "fatal: unknown flag: --short",
+    )
 
 
 LINES = (

@@ -69,3 +69,18 @@ def test_the_order_makes_no_difference(texts: list[str], chance: random.Random) 
     chance.shuffle(mixed)
     assert families(mixed) == families(found)
     assert set(families(found)) == {one.fingerprint for one in found}
+
+
+def test_a_quoted_word_varies_once_a_sibling_shows_it() -> None:
+    found = families(
+        signatures(
+            "fatal: no upstream configured for branch 'main'",
+            "fatal: no upstream configured for branch 'fix-it'",
+        )
+    )
+    assert len(set(found.values())) == 1
+
+
+def test_the_name_of_what_is_missing_tells_two_errors_apart() -> None:
+    found = families(signatures("No module named 'redis'", "No module named 'pytz'"))
+    assert len(set(found.values())) == 2

@@ -119,9 +119,12 @@ def test_the_next_error_of_the_same_run_shows_that_the_first_is_gone() -> None:
                 'Traceback (most recent call last):\n  File "/w/a.py", line 9, in b\nTypeError: no',
                 FAILED,
             ),
+            edit("/w/a.py", "-c\n+d"),
+            ("make", "built", FINE),
         )
     )
-    assert (first.how, first.steps[0].seq, second.fixed_seq) == ("edit", 2, None)
+    assert (first.how, first.steps[0].seq, first.fixed_seq) == ("edit", 2, 9)
+    assert (second.how, second.steps[0].seq, second.fixed_seq) == ("edit", 6, 9)
 
 
 @pytest.mark.parametrize(
@@ -157,6 +160,236 @@ def test_trouble_with_a_service_is_over_when_the_agent_works_again() -> None:
     )
     (fix,) = fixes([trouble, call, result], {0: "529 Overloaded", 1: "ls", 2: "a"})
     assert (fix.how, fix.fixed_seq) == ("retry", 2)
+
+
+NO_CODE = {"is_error": True}
+"""The result of an agent that reports failures, and no exit codes."""
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "fields", "proof"),
+    [
+        ("make", "", {"exit_code": 0}, "exit"),
+        ("make && echo ok", "ok", {"exit_code": 0}, "exit"),
+        ("set -eo pipefail; make | tail -3", "done", {"exit_code": 0}, "exit"),
+        ("make | tail -3", "BUILD SUCCESSFUL in 3s", {"exit_code": 0}, "output"),
+        ("make | tail -3", "3 passed in 0.1s", {"exit_code": 0}, "tests"),
+        ("make", "BUILD SUCCESSFUL in 3s", {}, "output"),
+        ("make | tail -3", "", {"exit_code": 0}, None),
+        ("make; true", "", {"exit_code": 0}, None),
+        ("make || true", "", {"exit_code": 0}, None),
+        ("make &", "", {"exit_code": 0}, None),
+        ("make", "", {}, None),
+        ("make", "Error: it is different now", {}, None),
+        ("make", "EXECUTION TIMED OUT", {}, None),
+        ("make", "a.c:1: syntax error, Build succeeded", {}, None),
+        ("make", "Process running with session ID 3", {"exit_code": 0}, None),
+    ],
+)
+def test_a_fix_needs_the_proof_that_the_same_command_succeeded(
+    command: str, output: str, fields: dict[str, Any], proof: str | None
+) -> None:
+    # Without exit codes a failure is not reported either.
+    failure = FAILED if fields else {}
+    fix = only(
+        ("make", "a.c:1:2: error: no type named x", failure),
+        edit("/w/a.c"),
+        (command, output, fields),
+    )
+    assert (fix.proof, fix.is_shown) == (proof, proof is not None)
+
+
+def test_an_agent_that_reports_failures_without_codes_reports_success_the_same_way() -> None:
+    fix = only(
+        ("npm run build", "a.ts(3,1): error TS2304: Cannot find name 'foo'.", NO_CODE),
+        edit("/w/a.ts", "-foo()\n+bar()"),
+        ("npm run build", "> build", {"tool": "Shell"}),
+    )
+    assert fix.fixed_seq is None  # The tool of the first result is not known.
+    fix = only(
+        (
+            "npm run build",
+            "a.ts(3,1): error TS2304: Cannot find name 'foo'.",
+            {**NO_CODE, "tool": "Shell"},
+        ),
+        edit("/w/a.ts", "-foo()\n+bar()"),
+        ("npm run build", "> build", {"tool": "Shell"}),
+    )
+    assert (fix.how, fix.proof) == ("edit", "exit")
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        ("cd /other && make", "", FINE),
+        ("make --help", "usage", FINE),
+        ("make clean", "", FINE),
+        ("git stash && make", "", FINE),
+    ],
+)
+def test_other_work_with_the_same_program_fixes_nothing(later: Turn) -> None:
+    fix = only(("make", "a.c:1:2: error: no type named x", FAILED), edit("/w/a.c"), later)
+    assert not fix.is_shown
+
+
+def test_a_success_far_away_or_for_another_request_fixes_nothing() -> None:
+    looks = [("ls", "a", FINE)] * 60
+    broken: Turn = ("make", "a.c:1:2: error: no type named x", FAILED)
+    assert only(broken, edit("/w/a.c"), *looks, ("make", "", FINE)).fixed_seq is None
+    turns = (broken, edit("/w/a.c"), *looks[:20], ("make", "", FINE))
+    assert only(*turns).is_shown
+    events, bodies = session(*turns)
+    prompt = SessionEvent(session_uid=UID, seq=2 * len(turns) + 5, kind="user_msg", role="user")
+    events = [
+        msgspec.structs.replace(event, seq=event.seq + (20 if event.seq > 20 else 0))
+        for event in events
+    ]
+    bodies = {seq + (20 if seq > 20 else 0): body for seq, body in bodies.items()}
+    prompt = msgspec.structs.replace(prompt, seq=25)
+    (fix,) = fixes([*events, prompt], {**bodies, 25: "now something else"})
+    assert fix.fixed_seq is None
+
+
+def test_the_words_that_differ_between_two_calls() -> None:
+    fix = only(
+        ("bd status --short --all", "Error: unknown flag: --short", FAILED),
+        ("bd status --all", "fine", FINE),
+    )
+    assert (fix.how, fix.before, fix.after) == (
+        "changed",
+        "bd status --short --all",
+        "bd status --all",
+    )
+    assert fix.change == "- bd status --short --all\n+ bd status --all"
+    assert fix.confidence >= 0.8
+
+
+def test_a_command_that_the_shell_rejected_at_first() -> None:
+    fix = only(
+        ("gh api repos/a/b?x=1 | sed -n 1p", "zsh:1: no matches found: repos/a/b?x=1", FINE),
+        ("gh api 'repos/a/b?x=1' | sed -n 1p", "README.md", FINE),
+    )
+    assert (fix.how, fix.proof) == ("changed", "output")
+    assert fix.change == "- gh api repos/a/b?x=1\n+ gh api 'repos/a/b?x=1'"
+    fix = only(
+        ("timeout 9 go run . | tail", "zsh: command not found: timeout", FINE),
+        ("go run . | tail", "all is well", FINE),
+    )
+    assert fix.change == "- timeout 9 go run\n+ go run"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("pytest tests/test_a.py", "PYTHONPATH=. pytest tests/test_a.py"),
+        ("python app.py", "uv run python app.py"),
+        ("timeout 9 make all", "make all"),
+    ],
+)
+def test_the_same_command_started_differently(before: str, after: str) -> None:
+    fix = only((before, "ModuleNotFoundError: No module named 'shop'", FAILED), (after, "ok", FINE))
+    assert (fix.how, fix.before, fix.after, fix.is_shown) == ("changed", before, after, True)
+
+
+def test_the_only_command_in_between() -> None:
+    fix = only(
+        ("make deploy", "Error: not logged in", FAILED),
+        ("make login", "logged in", FINE),
+        ("make deploy", "deployed", FINE),
+    )
+    assert (fix.how, fix.after, fix.is_shown) == ("command", "make login", True)
+    fix = only(
+        ("make deploy", "Error: not logged in", FAILED),
+        ("make login | tail -1", "logged in", FINE),
+        ("make deploy", "deployed", FINE),
+    )
+    assert not fix.is_shown
+
+
+def test_the_part_of_an_edit_that_touches_what_the_error_names() -> None:
+    unrelated = "\n".join(f"+line {n}" for n in range(60))
+    fix = only(
+        ("tsc", "a.ts(90,1): error TS2304: Cannot find name 'makeCart'.", FAILED),
+        edit("/w/a.ts", f"{unrelated}\n@@\n-makeCart()\n+newCart()"),
+        ("tsc", "", FINE),
+    )
+    assert fix.change == "-makeCart()\n+newCart()"
+
+
+def test_a_test_that_passes_after_nothing_was_changed_is_no_fix() -> None:
+    bad, good = Tests(passed=3, failed=1), Tests(passed=4, failed=0)
+    fix = only(
+        (
+            "go test ./a",
+            "--- FAIL: TestA (0.1s)\nFAIL",
+            FAILED | {"kind": "test_run", "tests": bad},
+        ),
+        ("go test ./a", "ok", FINE | {"kind": "test_run", "tests": good}),
+    )
+    assert (fix.how, fix.is_shown) == ("retry", False)
+
+
+def test_of_two_failing_tests_each_has_the_edit_after_which_it_passed() -> None:
+    bad = {"kind": "test_run", "exit_code": 1, "is_error": True}
+    first, second = fixes(
+        *session(
+            ("pytest -v", "FAILED tests/test_x.py::test_a\nFAILED tests/test_x.py::test_b", bad),
+            edit("/w/tests/test_x.py", "-a = 1\n+a = 2"),
+            ("pytest -v", "test_x.py::test_a PASSED\nFAILED tests/test_x.py::test_b", bad),
+            edit("/w/tests/test_x.py", "-b = 1\n+b = 2"),
+            ("pytest -v", "2 passed in 0.1s", FINE | {"kind": "test_run"}),
+        )
+    )
+    steps = {fix.steps[0].seq: fix.fixed_seq for fix in (first, second)}
+    assert steps == {2: 9, 6: 9}
+
+
+def test_a_passing_test_of_another_package_proves_nothing() -> None:
+    bad, good = Tests(passed=3, failed=1), Tests(passed=4, failed=0)
+    fix = only(
+        (
+            "go test ./a",
+            "--- FAIL: TestA (0.1s)\nFAIL",
+            FAILED | {"kind": "test_run", "tests": bad},
+        ),
+        edit("/w/a/a.go"),
+        ("go test ./b -run TestA", "ok", FINE | {"kind": "test_run", "tests": good}),
+    )
+    assert fix.fixed_seq is None
+
+
+def spoken(text: str) -> Fix:
+    """The fix of an error after which the agent wrote something, and edited a file."""
+    events, bodies = session(
+        ("tsc", "a.ts(9,1): error TS2304: Cannot find name 'makeCart'.", FAILED),
+        edit("/w/a.ts", "-makeCart()\n+newCart()"),
+        ("tsc", "", FINE),
+    )
+    events = [msgspec.structs.replace(event, seq=event.seq + (event.seq > 1)) for event in events]
+    bodies = {seq + (seq > 1): body for seq, body in bodies.items()}
+    words = SessionEvent(session_uid=UID, seq=2, kind="assistant_msg", role="assistant")
+    (fix,) = fixes([*events, words], {**bodies, 2: text})
+    return fix
+
+
+def test_the_agents_own_sentence_about_the_cause() -> None:
+    fix = spoken("Let me look. **The issue** is that `makeCart` was renamed. I will change it.")
+    assert (fix.cause, fix.cause_seq) == ("The issue is that `makeCart` was renamed.", 2)
+    assert spoken("I'll run it again now, just to be sure.").cause == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "This error is pre-existing.",
+        "It is not related to my change.",
+        "An unrelated failure, so I leave it.",
+        "This one is flaky.",
+    ],
+)
+def test_an_error_that_the_agent_calls_none_of_its_own_is_not_shown(words: str) -> None:
+    assert spoken("So it goes.").is_shown
+    assert not spoken(words).is_shown
 
 
 TURNS: list[Turn] = [
@@ -211,4 +444,4 @@ def test_the_diff_of_a_fix_is_at_most_two_kilobytes() -> None:
             ("python a.py", "fine", {"exit_code": 0}),
         )
     )
-    assert 2000 < len(fix.diff.encode()) <= 2048
+    assert 300 < len(fix.diff.encode()) <= 2048

@@ -5,18 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from textwrap import wrap
 from typing import ClassVar
 
 import msgspec
 
 from ..mine.known_errors import KnownFix, Recurring
-from ..model import Signature, Step, Trend
+from ..model import Proof, Signature, Step, Trend
 from ..query import names as naming
 from ..store import Store
 from ..text.words import ago, count
 from .output import clean, fit, one_line, paint, screen
 
-DIFF_LINES = 12
+CHANGE_LINES = 12
 """Shown of a change; `runlore show` has the rest."""
 _HOW = {
     "edit": "an edit",
@@ -24,6 +25,11 @@ _HOW = {
     "read": "looking again first",
     "changed": "another call",
     "retry": "trying again",
+}
+_PROOF = {
+    "exit": "by its exit code",
+    "tests": "by the tests that passed",
+    "output": "by its output",
 }
 
 
@@ -49,7 +55,7 @@ class ReferencedFix(msgspec.Struct, frozen=True, kw_only=True):
     failed_ref: str
     """The last event with the error."""
     fixed_ref: str | None
-    """The event in which the same call ended better."""
+    """The event in which the same call succeeded."""
     agent: str
     repo: str | None
     at: str | None
@@ -58,6 +64,14 @@ class ReferencedFix(msgspec.Struct, frozen=True, kw_only=True):
     command: str | None
     steps: list[ReferencedStep]
     diff: str
+    before: str
+    after: str
+    change: str
+    cause: str
+    cause_ref: str | None
+    """The event with the sentence about the cause."""
+    proof: Proof | None
+    is_elsewhere: bool
 
     @classmethod
     def of(cls, fix: KnownFix) -> ReferencedFix:
@@ -81,6 +95,13 @@ class ReferencedFix(msgspec.Struct, frozen=True, kw_only=True):
                 for step in fix.steps
             ],
             diff=fix.diff,
+            before=fix.before,
+            after=fix.after,
+            change=fix.change,
+            cause=fix.cause,
+            cause_ref=None if fix.cause_seq is None else f"{fix.uid}#{fix.cause_seq}",
+            proof=fix.proof,
+            is_elsewhere=fix.is_elsewhere,
         )
 
 
@@ -154,51 +175,48 @@ def _cost(error: Recurring) -> str:
     return f"{spent} until {'it was gone' if is_gone else 'its last occurrence'}"
 
 
-def fix_lines(fix: KnownFix, name: str, *, with_diff: bool) -> Iterator[str]:
-    """Yield the fix, its place, and the change."""
+def fix_lines(fix: KnownFix, name: str, *, with_change: bool) -> Iterator[str]:
+    """Yield the fix and its place; with the change also what differs, why, and the proof."""
     step = fix.steps[0]
     width = screen()[0]
-    what = _brief(one_line(step.files[0] if step.files else step.summary))
+    what = _brief(one_line(step.files[0] if step.files else fix.after or step.summary))
     ref = f"{name}#{fix.seq}"
+    how = _HOW.get(fix.how, one_line(fix.how))
+    if fix.how == "changed" and step.files:
+        how = "making it differently"
+    where = f" (in {one_line(fix.repo)})" if fix.is_elsewhere and fix.repo else ""
     yield fit(
-        f"  {paint(ref, 'cyan')}  fixed by {_HOW.get(fix.how, one_line(fix.how))}: {what}",
+        f"  {paint(ref, 'cyan')}  fixed by {how}{where}: {what}",
         width + len(paint(ref, "cyan")) - len(ref),
     )
-    if not with_diff:
+    if not with_change:
         return
-    if fix.how in ("changed", "read") and fix.command:
-        yield paint(
-            fit(
-                f"    {'instead of' if fix.how == 'changed' else 'then again'}:"
-                f" {_brief(one_line(fix.command))}",
-                width,
-            ),
-            "dim",
-        )
-    lines = diff_lines(fix.diff)
-    for line in lines[:DIFF_LINES]:
+    lines = clean(fix.change).splitlines()
+    for line in lines[:CHANGE_LINES]:
         yield "    " + paint(fit(line, width - 4), {"+": "green", "-": "red"}.get(line[:1], "dim"))
-    if len(lines) > DIFF_LINES:
-        yield paint(f"    … {count(len(lines) - DIFF_LINES, 'more line')}", "dim")
+    if len(lines) > CHANGE_LINES:
+        yield paint(f"    … {count(len(lines) - CHANGE_LINES, 'more line')}", "dim")
+    yield from _explanation(fix, width)
+
+
+def _explanation(fix: KnownFix, width: int) -> Iterator[str]:
+    """Yield why it failed in the agent's words, what else was done, and what proves the fix."""
+    if fix.cause:
+        cause = f"cause, as the agent wrote (#{fix.cause_seq}): {one_line(fix.cause)}"
+        yield from (f"    {line}" for line in wrap(cause, max(20, width - 4)))
     also = [
         _brief(one_line(other.files[0] if other.files else other.summary))
         for other in fix.steps[1:3]
     ]
     if also:
         yield paint(fit(f"    also: {'; '.join(also)}", width), "dim")
+    worked = "" if fix.fixed_seq is None else f", worked at #{fix.fixed_seq}"
+    proof = f" {_PROOF[fix.proof]}" if fix.proof else ""
+    confidence = f"confidence {fix.confidence:.2f}"
+    yield paint(fit(f"    failed at #{fix.failed_seq}{worked}{proof}; {confidence}", width), "dim")
 
 
 def _brief(text: str) -> str:
     """A path by its last parts, which say most."""
     is_path = text.startswith(("/", "~/")) and " " not in text
     return f"…/{'/'.join(text.split('/')[-3:])}" if is_path and text.count("/") > 3 else text
-
-
-def diff_lines(diff: str) -> list[str]:
-    """Without the name of the file, which has been told."""
-    lines = clean(diff).splitlines()
-    return [
-        line
-        for line in (lines[1:] if len(lines) > 1 and lines[1].startswith("@@") else lines)
-        if not line.startswith("@@")
-    ]

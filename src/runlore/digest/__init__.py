@@ -2,9 +2,9 @@
 
 Everything in here is a pure function of a timeline: nothing reads a file, opens a database, calls a
 model or knows an agent's name. Start reading in `session`, which builds a whole digest. `attempts`
-pairs calls with how they ended, `errors` lists what went wrong, `fixes` what made it go away,
-`outcome` how the session ended, `quality` what kind of session it was. `join` adds a digest of new
-events to one of events that have left. The values themselves are in `runlore.model`.
+pairs calls with how they ended, `errors` lists what went wrong, `fixes` what is proven to have made
+it go away, `outcome` how the session ended, `quality` what kind of session it was. `join` adds a
+digest of new events to one of events that have left. The values themselves are in `runlore.model`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ..model import (
     ErrorSummary,
     Fix,
     FixKind,
+    Proof,
     Signature,
     Step,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "Fix",
     "FixKind",
     "Outcome",
+    "Proof",
     "Quality",
     "Signature",
     "Step",

@@ -21,7 +21,10 @@ from .error_forms import (
     ErrorLine,
     Form,
     add_test_name,
+    drop_repeated_tests,
+    find_compiler_error,
     find_python_exception,
+    find_test_failure,
     strip_prefix,
 )
 from .text import CONTROLS, HEAD_CHARS, TAIL_CHARS, build_finder, clean, split_lines
@@ -31,8 +34,13 @@ NEAR_END, END = 1500, 4000
 after it."""
 
 
-def find_error_line(body: str, *, proof: bool = False) -> ErrorLine | None:
-    """Return the error line of a body, or None if nothing in it reports an error.
+MAX_ERRORS = 10
+"""The number of errors that are taken from one result."""
+
+
+def find_error_lines(body: str, *, proof: bool = False) -> list[ErrorLine]:
+    """Return the error line of a body, and after it those of its other failed tests, compiler
+    errors or exceptions of tests. Empty if nothing in it reports an error.
 
     With `proof` only the forms that may prove an error are tried.
     """
@@ -40,6 +48,27 @@ def find_error_line(body: str, *, proof: bool = False) -> ErrorLine | None:
     lines = _strip_frame(head)
     middle = len(lines)
     lines += tail
+    first = _find_first(body, lines, middle, proof=proof)
+    if first is None:
+        return []
+    if first.kind not in _SEVERAL:
+        return [first]
+    others = (form(lines, n) for form in _SEVERAL[first.kind] for n in range(len(lines)))
+    found = {first.message: first}
+    for line in others:
+        if line is not None and not _is_harmless(line.text, line.text.lower()):
+            found.setdefault(line.message, line)
+    errors = list(found.values())
+    return (drop_repeated_tests(errors) if first.kind == "test" else errors)[:MAX_ERRORS]
+
+
+def find_error_line(body: str, *, proof: bool = False) -> ErrorLine | None:
+    """Return the error line of a body, or None if nothing in it reports an error."""
+    return next(iter(find_error_lines(body, proof=proof)), None)
+
+
+def _find_first(body: str, lines: list[str], middle: int, *, proof: bool) -> ErrorLine | None:
+    """Return the line that says most, of lines without a frame."""
     if not lines:
         return None
     joined = "\n".join(lines)
@@ -57,6 +86,13 @@ def find_error_line(body: str, *, proof: bool = False) -> ErrorLine | None:
             ):
                 return add_test_name(line, lines) if line.kind == "exception" else line
     return None
+
+
+_SEVERAL: dict[str, tuple[Form, ...]] = {
+    "test": (find_test_failure,),
+    "compile": (find_compiler_error,),
+}
+"""The forms of which each match in a result is an error of its own."""
 
 
 def _iter_forms(
@@ -183,12 +219,23 @@ def pick_plain_line(body: str, *, from_end: bool) -> ErrorLine | None:
     lines = _strip_frame(head) + tail
     ordered = reversed(lines) if from_end else lines
     line = next(
-        (line for line in ordered if _WORDY.search(line) and not _NUMBERED.match(line)), None
+        (
+            line
+            for line in ordered
+            if _WORDY.search(line) and not _begins_harmlessly(line.lstrip()[:1], line, line.lower())
+        ),
+        None,
     )
     return ErrorLine("text", strip_prefix(line), line.strip()) if line is not None else None
 
 
 _WORDY = re.compile(r"[^\W\d_]{2}")
+
+
+def count_lines(body: str) -> int:
+    """Return the number of lines of an output, without the frame that a tool put around it."""
+    head, tail = split_lines(body)
+    return len(_strip_frame(head)) + len(tail)
 
 
 # The frame that a tool puts around the output of a program: a status, a few fields, a word that
@@ -205,6 +252,10 @@ _FIELD = re.compile(
 MAX_FIELD_CHARS = 101  # No longer text can match either pattern.
 _OUTPUT = re.compile(r"(?:Output|Stdout|Stderr|STDOUT|STDERR|Result)(?: \([^)]{1,40}\))?:\Z")
 _TAG = re.compile(r"\s*</?[a-z][\w-]{1,40}>")
+_END_STATUS = re.compile(
+    r"(?i)[\[<(](?:exit(?: ?code)?:? -?\d{1,10}|rerun: \w{1,20}"
+    r"|shellid: .{0,60}exit code \d{1,5})[\])>]\Z"
+)
 _END_TAG = re.compile(r"</[a-z][\w-]{1,40}>\s*\Z")
 
 
@@ -238,6 +289,8 @@ def _strip_frame(lines: list[str]) -> list[str]:
         lines[0] = lines[0][tag.end() :]
     if lines and lines[-1].endswith(">"):
         lines[-1] = _END_TAG.sub("", lines[-1])
+    while lines and lines[-1][:1] in ("[", "<", "(") and _END_STATUS.match(lines[-1]):
+        lines = lines[:-1]
     return list(filter(None, lines))
 
 
@@ -323,7 +376,19 @@ def _begins_harmlessly(first: str, line: str, low: str) -> bool:
         return _NUMBERED.match(line) is not None
     if first == '"':
         return _FIELD_OF_JSON.match(low) is not None
-    return first in _NOTE_BEGINS and _NOTE.match(low) is not None
+    return low.lstrip().startswith(_ABOUT_OTHERS) or (
+        first in _NOTE_BEGINS and _NOTE.match(low) is not None
+    )
+
+
+_ABOUT_OTHERS = (
+    "see ",
+    "hint: see ",
+    "exception ignored in",
+    "the above exception was",
+    "during handling of the above",
+)
+"""The beginnings of lines that only refer to a message."""
 
 
 def _is_search_match(line: str) -> bool:

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..model import SessionEvent, shorten
+from ..model import SessionEvent
 from . import ErrorSummary, Signature
 from .attempts import Attempt, find_attempts
-from .error_lines import find_error_line, pick_plain_line
+from .error_lines import find_error_line, find_error_lines, pick_plain_line
 from .json_errors import find_json_error
 from .signatures import build_signature
+from .text import truncate
 
 MAX_SEQS = 20
+MAX_COMMAND_CHARS = 1000
+"""Characters of a command that are kept, enough to compare it with another."""
 
 
 def errors(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[ErrorSummary]:
@@ -26,8 +29,16 @@ def errors(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[Er
 
 def signature(text: str) -> Signature | None:
     """Return the signature of an error in a pasted or printed text; None if it has no word."""
-    line = find_json_error(text) or find_error_line(text) or pick_plain_line(text, from_end=False)
-    return build_signature(line) if line is not None else None
+    return next(iter(signatures(text)), None)
+
+
+def signatures(text: str) -> list[Signature]:
+    """Return the signatures of all errors in a pasted or printed text: each failed test is one."""
+    line = find_json_error(text)
+    lines = [line] if line is not None else find_error_lines(text)
+    if not lines and (line := pick_plain_line(text, from_end=False)) is not None:
+        lines = [line]
+    return list({one.fingerprint: one for one in map(build_signature, lines)}.values())
 
 
 def signature_of_line(line: str) -> Signature | None:
@@ -38,16 +49,15 @@ def signature_of_line(line: str) -> Signature | None:
 
 def summarize_errors(attempts: Iterable[Attempt]) -> list[ErrorSummary]:
     """Return one summary for each fingerprint among the attempts."""
-    by_fingerprint: dict[str, list[Attempt]] = {}
+    by_fingerprint: dict[str, tuple[Signature, list[Attempt]]] = {}
     for attempt in attempts:
-        if attempt.signature is not None:
-            by_fingerprint.setdefault(attempt.signature.fingerprint, []).append(attempt)
-    return [_summarize(group) for group in by_fingerprint.values()]
+        for one in attempt.signatures:
+            by_fingerprint.setdefault(one.fingerprint, (one, []))[1].append(attempt)
+    return [_summarize(one, group) for one, group in by_fingerprint.values()]
 
 
-def _summarize(attempts: list[Attempt]) -> ErrorSummary:
+def _summarize(signature: Signature, attempts: list[Attempt]) -> ErrorSummary:
     first = attempts[0]
-    assert first.signature is not None
     seqs = tuple(attempt.end_seq for attempt in attempts)
     event = first.call or first.result
     called = (
@@ -58,10 +68,11 @@ def _summarize(attempts: list[Attempt]) -> ErrorSummary:
         else ""
     )
     return ErrorSummary(
-        signature=first.signature,
+        signature=signature,
         count=len(attempts),
         seqs=seqs if len(seqs) <= MAX_SEQS else (*seqs[: MAX_SEQS - 1], seqs[-1]),
         tool=event.tool if event else None,
         action=first.action,
-        command=shorten(" ".join(called[:1000].split())) or None,
+        command=truncate(" ".join(called[: 2 * MAX_COMMAND_CHARS].split()), MAX_COMMAND_CHARS)
+        or None,
     )

@@ -12,11 +12,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from . import Signature
-from .templates import PLACEHOLDER, build_key
+from .templates import NAMING_BEFORE, PLACEHOLDER, build_key
 
 MIN_VALUES = 4
-"""The number of values of one word, all else being equal, that make it a variable. Right after `=`,
-or where a variable is known already, 2 suffice."""
+"""The number of values of one word, all else being equal, that make it a variable. In quotes, right
+after `=`, or where a variable is known already, 2 suffice."""
 MIN_LIKENESS = 0.8
 """The share of equal words from which two templates are merged."""
 MIN_WORDS = 2
@@ -46,7 +46,7 @@ def families(signatures: Iterable[Signature]) -> dict[str, str]:
 def identifying_words(template: str) -> frozenset[str]:
     """Return the words of a template that identify the error, without what varies."""
     return frozenset(
-        word.lower()
+        word.strip("'\"`").lower()
         for word in words_of(build_key(template))
         if _is_word(word) and _is_constant(word)
     )
@@ -58,7 +58,11 @@ def words_of(text: str) -> _Form:
     return tuple(_WORDS.findall(text))
 
 
-_WORDS = re.compile(r"<\*>|\s+|[=:,;()\[\]{}\"'|]|[^\s=:,;()\[\]{}\"'|]+")
+_WORDS = re.compile(
+    r"<\*>|\s+|'[^\s'\"`]+'|\"[^\s'\"`]+\"|`[^\s'\"`]+`"
+    r"|[=:,;()\[\]{}\"'`|]|[^\s=:,;()\[\]{}\"'`|]+"
+)
+"""A word in quotes is one, because a value in its place may be masked with them."""
 
 
 def _text(form: _Form) -> str:
@@ -92,10 +96,11 @@ def _leave_one_out(forms: set[_Form]) -> dict[_Form, _Form]:
         new = list(form)
         constant = sum(map(_is_constant, form))
         for n, word in enumerate(form):
-            if n == 0 or not _is_word(word) or word == PLACEHOLDER:
+            if n == 0 or not _is_word(word) or word == PLACEHOLDER or _is_identity(form, n):
                 continue
             variants = values[n, (*form[:n], "", *form[n + 1 :])]
-            needed = 2 if PLACEHOLDER in variants or _follows_equals(form, n) else MIN_VALUES
+            is_value = PLACEHOLDER in variants or _follows_equals(form, n) or _is_quoted(form, n)
+            needed = 2 if is_value else MIN_VALUES
             if len(variants) >= needed and constant > MIN_WORDS:
                 new[n] = PLACEHOLDER
                 constant -= 1
@@ -138,8 +143,10 @@ def _merge_alike(forms: set[_Form]) -> dict[_Form, _Form]:
 def _likeness(form: _Form, template: _Form) -> float:
     """Return the share of equal words. Punctuation does not count, and must be equal."""
     same = words = 0
-    for a, b in zip(form, template, strict=True):
+    for n, (a, b) in enumerate(zip(form, template, strict=True)):
         if _is_word(a) != _is_word(b) or (not _is_word(a) and a != b):
+            return 0.0
+        if a != b and _is_identity(form, n):
             return 0.0
         if _is_word(a):
             words += 1
@@ -148,13 +155,25 @@ def _likeness(form: _Form, template: _Form) -> float:
 
 
 def _is_word(word: str) -> bool:
-    return word == PLACEHOLDER or (
-        len(word) > 0 and word[0] not in "=:,;()[]{}\"'|" and not word.isspace()
+    return (
+        word == PLACEHOLDER
+        or (len(word) > 1 and word[0] in "'\"`")
+        or (len(word) > 0 and word[0] not in "=:,;()[]{}\"'`|" and not word.isspace())
     )
 
 
 def _is_constant(word: str) -> bool:
     return word != PLACEHOLDER and any(map(str.isalpha, word))
+
+
+def _is_quoted(form: _Form, n: int) -> bool:
+    return len(form[n]) > 1 and form[n][0] in "'\"`"
+
+
+def _is_identity(form: _Form, n: int) -> bool:
+    """Return True for a word that tells two errors apart: a code that was not masked, or the name
+    of what is missing or unknown."""
+    return form[n].isdigit() or NAMING_BEFORE.search("".join(form[:n])) is not None
 
 
 def _follows_equals(form: _Form, n: int) -> bool:

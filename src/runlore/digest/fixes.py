@@ -1,84 +1,371 @@
-"""Fixes of errors: the same call that ended better, and the steps in between.
+"""Fixes of errors: the same call that succeeded, with proof, and what was done in between.
 
-Pure functions over attempts. For each error of a session the last occurrence is followed to the
-next call of the same kind on the same target. The edits and commands between the two are the
-evidence, ranked by how close they are to the error. An error whose call was never repeated counts
-as one that stayed. Nothing here is certain, so each answer has a confidence, and a weak one is not
-shown.
+Pure functions over attempts. For each error of a session an occurrence is followed to the next run
+of the same command, test or target (`same_calls`) that no longer reports it, and on to one that is
+proven to have succeeded (`proof`). What was changed between the occurrence and the first of these
+runs is the fix: an edit, a command (`nearness`), the call itself (`changes`). What the agent wrote
+in between may name the cause (`causes`). An error without such an end counts as not seen again.
+`confidence` says how many of the fixes with the same evidence were right when they were read; see
+design/2026-11-18-fixes.md.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from itertools import islice
 
 import msgspec
 
 from ..model import BLOCK, SessionEvent, shorten
-from . import Fix, FixKind, Step
+from ..timeline import is_prompt
+from . import Fix, FixKind, Proof, Signature, Step
 from .attempts import Attempt, find_attempts
-from .shell_commands import Command, installs, only_commits, strip_plumbing
+from .causes import find_cause, is_disowned
+from .changes import (
+    diff_calls,
+    diff_edits,
+    likeness,
+    pick_hunk,
+    rate_edit,
+    to_line,
+)
+from .nearness import (
+    find_names,
+    find_quoted_names,
+    rank_command,
+    rank_commands,
+    rate_nearness,
+)
+from .proof import find_proof, has_own_status
+from .same_calls import (
+    MIN_LIKENESS,
+    NEAR,
+    find_place,
+    has_named_change,
+    has_other_wrapper,
+    match_calls,
+)
+from .shell_commands import installs
 
-MAX_DISTANCE = 150
-"""Attempts after which a success is no longer attributed to what was done in between."""
-NEAR = 6
-"""Attempts within which a call that was made differently is taken for the same one."""
+MAX_DISTANCE = 40
+"""Attempts after which a success is no longer attributed to what was done before it."""
+MAX_TASK_DISTANCE = 12
+"""Attempts after which a new prompt of the person begins another task."""
+MAX_EVENTS = 300
+"""Events after which a success is no longer attributed to what was done before it."""
 MAX_STEPS = 8
+MAX_NEAR_EDITS = 6
+"""Edits above which it is not sure which of them mattered."""
 MAX_DIFF_BYTES = 2048
+SHARES = {
+    "edit named": 0.89,
+    "edit alone": 0.75,
+    "edit of many": 0.4,
+    "edit guessed": 0.3,
+    "command named": 0.9,
+    "command install": 0.6,
+    "command alone": 0.6,
+    "command guessed": 0.3,
+    "changed named": 0.9,
+    "changed edit": 0.9,
+    "changed alike": 0.75,
+    "changed wrapper": 0.75,
+    "changed tool": 0.75,
+    "changed program": 0.65,
+    "changed place": 0.65,
+    "changed script": 0.4,
+    "changed guessed": 0.3,
+    "read": 0.9,
+    "retry": 0.3,
+}
+"""By class of evidence, the share of fixes that were right among those that were read. The design
+page says what the classes are, how many were read, and on which data."""
 
 
 def fixes(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[Fix]:
     """Return one fix for each error of a timeline, by first occurrence of the errors."""
-    return find_fixes(find_attempts(events, bodies), bodies)
+    own = [event for event in events if event.origin is None]
+    return find_fixes(find_attempts(own, bodies), bodies, own)
 
 
-def find_fixes(attempts: Sequence[Attempt], bodies: Mapping[int, str]) -> list[Fix]:
+def find_fixes(
+    attempts: Sequence[Attempt], bodies: Mapping[int, str], events: Iterable[SessionEvent] = ()
+) -> list[Fix]:
     """Return one fix for each error.
 
-    Of an error that went away several times the surest counts, and of these the latest.
+    Of an error that went away several times the surest counts, and of these the latest. `events`
+    are those of the timeline; without them neither prompts nor causes are known.
     """
+    search = _Search(attempts, bodies, events)
     best: dict[str, Fix] = {}
     for n, attempt in enumerate(attempts):
-        if attempt.signature is None:
-            continue
-        fix = _find_fix(attempts, n, bodies)
-        known = best.get(fix.fingerprint)
-        if known is None or fix.confidence >= known.confidence:
-            best[fix.fingerprint] = fix
+        for signature in attempt.signatures:
+            fix = search.find_fix(n, signature)
+            known = best.get(fix.fingerprint)
+            if known is None or fix.confidence >= known.confidence:
+                best[fix.fingerprint] = fix
     return list(best.values())
 
 
 class _End(msgspec.Struct, frozen=True):
-    """The attempt that shows an error to be gone, with the confidence that it is the same call."""
+    """The run that no longer reports an error, and the one that proves it gone."""
 
-    n: int
-    confidence: float
+    gone: int
+    """The number of the first later run without the error."""
+    proven: int
+    proof: Proof | None
     is_same: bool
     """True if the call was made as before, so that something else must have changed."""
+    evidence: str = ""
+    """How a call that was made differently is known to be the same one, as in `SHARES`."""
 
 
-def _find_fix(attempts: Sequence[Attempt], n: int, bodies: Mapping[int, str]) -> Fix:
-    failed = attempts[n]
-    assert failed.signature is not None
-    stays = Fix(fingerprint=failed.signature.fingerprint, failed_seq=failed.end_seq)
-    end = _find_end(attempts, n, bodies)
-    if end is None:
-        return stays
-    steps, confidence = _find_steps(attempts, n, end, bodies)
-    if not steps:
-        return stays
-    first = steps[0]
-    return Fix(
-        fingerprint=failed.signature.fingerprint,
-        failed_seq=failed.end_seq,
-        fixed_seq=attempts[end.n].end_seq,
-        how=first.how,
-        steps=steps,
-        diff=_cut_diff(bodies.get(first.seq, "")) if first.how == "edit" else "",
-        confidence=round(confidence, 2),
-    )
+class _Search:
+    """The attempts of a timeline, in which the ends of errors are looked for."""
+
+    def __init__(
+        self,
+        attempts: Sequence[Attempt],
+        bodies: Mapping[int, str],
+        events: Iterable[SessionEvent],
+    ) -> None:
+        self.attempts, self.bodies = attempts, bodies
+        self.words: list[SessionEvent] = []
+        self.prompts: list[int] = []
+        for event in events:
+            if event.kind in ("assistant_msg", "thinking"):
+                self.words.append(event)
+            elif is_prompt(event):
+                self.prompts.append(event.seq)
+        self.words.sort(key=lambda event: event.seq)
+        self.prompts.sort()
+
+    def find_fix(self, n: int, signature: Signature) -> Fix:
+        failed = self.attempts[n]
+        stays = Fix(fingerprint=signature.fingerprint, failed_seq=failed.end_seq)
+        end = self._find_end(n, signature)
+        if end is None:
+            return stays
+        steps, evidence = self._find_steps(n, end, signature)
+        if not steps:
+            return stays
+        return self._build_fix(n, end, signature, steps, SHARES[evidence])
+
+    def _build_fix(
+        self, n: int, end: _End, signature: Signature, steps: tuple[Step, ...], share: float
+    ) -> Fix:
+        failed, gone, first = self.attempts[n], self.attempts[end.gone], steps[0]
+        words = self._between(failed.end_seq, gone.end_seq)
+        cause = find_cause(words, self.bodies, signature)
+        if is_disowned(words, self.bodies):
+            share /= 2
+        fix = Fix(
+            fingerprint=signature.fingerprint,
+            failed_seq=failed.end_seq,
+            fixed_seq=self.attempts[end.proven].end_seq,
+            how=first.how,
+            steps=steps,
+            confidence=round(share, 2),
+            cause=cause.text if cause else "",
+            cause_seq=cause.seq if cause else None,
+            proof=end.proof,
+        )
+        return self._add_change(fix, failed, gone, signature)
+
+    def _add_change(self, fix: Fix, failed: Attempt, gone: Attempt, signature: Signature) -> Fix:
+        """Add what was changed: the part of the edit, or the two calls and their difference."""
+        replace = msgspec.structs.replace
+        if fix.how == "edit":
+            diff = self.bodies.get(fix.steps[0].seq, "")
+            hunk = pick_hunk(diff, find_names(signature.sample))
+            path = fix.steps[0].files[0] if fix.steps[0].files else ""
+            return replace(
+                fix, change=hunk, diff=_cut_diff(f"{path}\n@@\n{hunk}" if hunk else diff)
+            )
+        if fix.how == "command":
+            step = next(one for one in self.attempts if one.seq == fix.steps[0].seq)
+            return replace(fix, before=_call(failed), after=to_line(step.text))
+        if fix.how == "changed":
+            before, after = _call(failed), _call(gone)
+            if find_place(failed) != find_place(gone) and before == after:
+                before, after = (
+                    to_line(f"cd {find_place(one) or '.'} && {one.text}") for one in (failed, gone)
+                )
+            is_edit = failed.action == "edit"
+            change = (diff_edits if is_edit else diff_calls)(failed.text, gone.text)
+            if not is_edit and (before, after) != (_call(failed), _call(gone)):
+                change = diff_calls(before, after)
+            return replace(fix, before=before, after=after, change=change)
+        return fix
+
+    def _between(self, first: int, last: int) -> list[SessionEvent]:
+        """Return what the agent wrote between two events."""
+        start = bisect_right(self.words, first, key=lambda event: event.seq)
+        return self.words[start : bisect_left(self.words, last, key=lambda event: event.seq)]
+
+    # ── where it ended ────────────────────────────────────────────────────────────────────────────
+    def _find_end(self, n: int, signature: Signature) -> _End | None:
+        """Return where the error was gone for good.
+
+        If it occurs again before, that occurrence has its own answer.
+        """
+        failed, gone, evidence = self.attempts[n], None, ""
+        if failed.call is None:
+            return self._find_end_of_trouble(n)
+        for m, later in self._iter_reachable(n):
+            if any(one.fingerprint == signature.fingerprint for one in later.signatures):
+                return None
+            match = match_calls(failed, later, signature, (m - n) if gone is None else MAX_DISTANCE)
+            if match is None:
+                continue
+            is_same = match == "same"
+            if later.failed:
+                # The same run with another error: this one is gone if a later run succeeds.
+                if is_same and gone is None and _is_gone(signature, self._output(later)):
+                    gone = m
+                continue
+            proof = find_proof(failed, later, self._output(later), signature)
+            if proof is None:
+                continue
+            if gone is not None and not is_same:
+                continue
+            if not is_same:
+                evidence = match
+            return _End(m if gone is None else gone, m, proof, is_same, evidence)
+        return None
+
+    def _find_end_of_trouble(self, n: int) -> _End | None:
+        """Return the end of an error that belongs to no call, like an overloaded service: the agent
+        works again."""
+        result = self.attempts[n].result
+        if result is None or result.kind not in ("error", "retry"):
+            return None
+        m = next((m for m, _ in self._iter_reachable(n)), len(self.attempts))
+        return _End(m, m, None, True) if m - n <= NEAR and m < len(self.attempts) else None
+
+    def _output(self, attempt: Attempt) -> str:
+        return self.bodies.get(attempt.end_seq, "")
+
+    def _iter_reachable(self, n: int) -> Iterator[tuple[int, Attempt]]:
+        """Yield the later attempts of the same task, with their numbers."""
+        failed = self.attempts[n]
+        for m, later in enumerate(self.attempts[n + 1 : n + 1 + MAX_DISTANCE], n + 1):
+            if later.end_seq - failed.end_seq > MAX_EVENTS:
+                return
+            if failed.end_seq // BLOCK != later.seq // BLOCK:
+                return
+            if m - n > MAX_TASK_DISTANCE and self._has_prompt(failed.end_seq, later.seq):
+                return
+            if later.is_done and later.call is not None and later.seq > failed.end_seq:
+                yield m, later
+
+    def _has_prompt(self, first: int, last: int) -> bool:
+        return bisect_right(self.prompts, first) < bisect_left(self.prompts, last)
+
+    # ── what was done in between ──────────────────────────────────────────────────────────────────
+    def _find_steps(self, n: int, end: _End, signature: Signature) -> tuple[tuple[Step, ...], str]:
+        """Return what was done between an error and its end, the fix first, with the class of
+        evidence for it."""
+        failed, last = self.attempts[n], self.attempts[end.gone]
+        between = [
+            attempt
+            for attempt in self.attempts[n + 1 : end.gone]
+            if attempt.call is not None
+            and attempt.is_done
+            and not attempt.failed
+            and attempt.seq > failed.end_seq
+        ]
+        if failed.action == "edit":
+            return _steps_to_edit(failed, last, between, end)
+        edits = [attempt for attempt in between if attempt.action == "edit"]
+        if failed.action != "shell":
+            how: FixKind = "changed" if end.evidence else "retry"
+            return (_step(last, how),), end.evidence or "retry"
+        commands = rank_commands(between, signature)
+        if not end.is_same:
+            by_edits = self._steps_by_edits(edits, failed, signature) if edits else None
+            if by_edits is not None and by_edits[1].startswith("edit named"):
+                return by_edits
+            is_sure = end.evidence != "changed alike" or not (
+                by_edits or any(installs(attempt.command) for _, attempt in commands)
+            )
+            return (_step(last, "changed"),), end.evidence if is_sure else "changed guessed"
+        rank = rank_command(last.command, signature)
+        if rank > 1 and not set(last.command.heads) <= set(failed.command.heads):
+            return (_step(last, "changed"),), _COMMAND_EVIDENCE[rank]
+        if commands and (commands[0][0] > 1 or not edits):
+            steps = tuple(_step(attempt, "command") for _, attempt in commands[:MAX_STEPS])
+            is_alone = len(commands) == 1 and end.gone - n <= NEAR and end.gone == end.proven
+            is_sure = is_alone and has_own_status(commands[0][1])
+            evidence = _COMMAND_EVIDENCE[commands[0][0]]
+            return steps, "command alone" if is_sure and commands[0][0] == 1 else evidence
+        if edits:
+            return self._steps_by_edits(edits, failed, signature)
+        if end.gone == end.proven and likeness(failed.text, last.text) >= MIN_LIKENESS:
+            if has_named_change(signature, failed, last):
+                return (_step(last, "changed"),), "changed named"
+            if has_other_wrapper(failed, last):
+                return (_step(last, "changed"),), "changed wrapper"
+        return (_step(last, "retry"),), "retry"
+
+    def _steps_by_edits(
+        self, edits: list[Attempt], failed: Attempt, signature: Signature
+    ) -> tuple[tuple[Step, ...], str]:
+        """Return the edits as the fix, nearest to the error first."""
+        names, quoted = find_names(signature.sample), find_quoted_names(signature.sample)
+        output = self._output(failed)
+        ranked = sorted(
+            (
+                (
+                    _rank_edit(
+                        rate_nearness(edit, failed, signature, output),
+                        *rate_edit(self.bodies.get(edit.seq, ""), names, quoted),
+                    ),
+                    edit,
+                )
+                for edit in edits
+            ),
+            reverse=True,
+            key=lambda entry: (entry[0], entry[1].seq),
+        )
+        steps = tuple(_step(edit, "edit") for _, edit in ranked[:MAX_STEPS])
+        is_quoted, nearness, _, shared = ranked[0][0]
+        if is_quoted or nearness >= 2 or (nearness and shared):
+            return steps, "edit named" if len(edits) <= MAX_NEAR_EDITS else "edit of many"
+        is_one_file = len({name for edit in edits for name in edit.files}) == 1
+        if signature.kind in ("test", "exception") and (shared or is_one_file):
+            return steps, "edit alone"
+        return steps, "edit guessed"
+
+
+def _rank_edit(
+    nearness: int, quoted: int, shared: int, is_more: bool
+) -> tuple[bool, int, bool, int]:
+    """Return a sort key: what the error quotes first, then the file that it names."""
+    return quoted >= 2 or (quoted == 1 and nearness > 0), nearness, is_more, shared
+
+
+def _is_gone(signature: Signature, output: str) -> bool:
+    """Return True if the output of a later run does not report an error any more."""
+    if not output:
+        return False
+    if signature.kind == "test" and (match := _TEST_NAME.match(signature.template)):
+        return not any(
+            match[1] in line and _REPORTS_FAILURE.search(line) for line in output.splitlines()
+        )
+    return " ".join(signature.sample.split()) not in " ".join(output.split())
+
+
+_TEST_NAME = re.compile(r"failed test: (?:.*::)?([^:<>]{3,})")
+_REPORTS_FAILURE = re.compile(r"(?i)fail|error|[✗✕✖●]|not ok|___ ")
+
+
+_COMMAND_EVIDENCE = {3: "command named", 2: "command install", 1: "command guessed"}
+
+
+def _call(attempt: Attempt) -> str:
+    return to_line(attempt.text)
 
 
 def _cut_diff(diff: str) -> str:
@@ -87,420 +374,26 @@ def _cut_diff(diff: str) -> str:
     )
 
 
-# ── where it ended ────────────────────────────────────────────────────────────────────────────────
-def _find_end(attempts: Sequence[Attempt], n: int, bodies: Mapping[int, str]) -> _End | None:
-    """Return the next attempt that shows the error to be gone.
-
-    If it occurs again before, that occurrence has its own answer.
-    """
-    failed = attempts[n]
-    fingerprint = failed.signature.fingerprint if failed.signature else ""
-    for m, later in _iter_candidates(attempts, n):
-        is_same, likeness = _likeness(failed, later, m - n)
-        if not likeness:
-            continue
-        if later.signature is not None and later.signature.fingerprint == fingerprint:
-            return None
-        body = bodies.get(later.end_seq, "")
-        if later.failed and not (is_same and _is_gone(failed, body)):
-            continue
-        return _End(m, likeness - _doubt(failed, later, m - n, body), is_same)
-    return None
-
-
-def _iter_candidates(attempts: Sequence[Attempt], n: int) -> Iterator[tuple[int, Attempt]]:
-    """Yield the later attempts that may be the same call, with their numbers."""
-    failed = attempts[n]
-    is_command = failed.action == "shell" and failed.call is not None
-    near, far = _words_to_share(failed) if is_command else ([], [])
-    for m, later in enumerate(attempts[n + 1 : n + 1 + MAX_DISTANCE], n + 1):
-        if not later.is_done or later.seq < failed.end_seq:
-            continue
-        if is_command and (
-            later.action != "shell"
-            or not _has_all_of_one(near if m - n <= NEAR else far, later.shell)
-        ):
-            continue
-        yield m, later
-
-
-def _doubt(failed: Attempt, later: Attempt, distance: int, body: str) -> float:
-    """Return what speaks against the later attempt as the end of the error."""
-    return (
-        (0.15 if later.failed else 0)
-        + (0.25 if distance > 40 else 0.1 if distance > 15 else 0)
-        + (0.3 if _may_hide(failed, later, body) else 0)
-    )
-
-
-def _words_to_share(failed: Attempt) -> tuple[list[list[str]], list[list[str]]]:
-    """Return lists of words for near and for far commands.
-
-    A similar command contains all words of one list. This check is much faster than parsing every
-    later command.
-    """
-    command, signature = failed.command, failed.signature
-    if not command.key:
-        return [], []
-    same = [word for word in command.key.split() if word != "&&"]
-    if signature is not None and _is_missing_program(failed):
-        return [[]], [same, [signature.name]]
-    heads = [head.split() for head in command.heads]
-    return heads, [same] if command.is_read_only else heads
-
-
-def _has_all_of_one(lists: list[list[str]], text: str) -> bool:
-    for words in lists:
-        for word in words:
-            if word not in text:
-                break
-        else:
-            return True
-    return False
-
-
-def _is_missing_program(failed: Attempt) -> bool:
-    return failed.signature is not None and failed.signature.template.startswith(
-        "command not found: "
-    )
-
-
-def _may_hide(failed: Attempt, later: Attempt, body: str) -> bool:
-    """Return True if a good status may be that of `tail`, and less output is shown than before."""
-    if (
-        later.failed
-        or not later.command.hides_status
-        or later.command.is_read_only
-        or len(body) <= 200
-    ):
-        return False
-    tests = later.result.tests if later.result else None
-    return (
-        _CUTS.search(later.text) is not None
-        and _CUTS.search(failed.text) is None
-        and not (tests and tests.passed)
-    )
-
-
-_CUTS = re.compile(r"\|\s*(?:tail|head|grep|rg)\b")
-
-
-def _is_gone(failed: Attempt, body: str) -> bool:
-    """Return True if a later failure is another one: the same run no longer reports this error."""
-    signature = failed.signature
-    return (
-        signature is not None
-        and signature.kind in ("exception", "test", "compile", "shell")
-        and signature.sample[:60] not in body
-        and bool(body)
-    )
-
-
-# ── the same call ─────────────────────────────────────────────────────────────────────────────────
-_NOT_LIKE = (False, 0.0)
-
-
-def _likeness(failed: Attempt, later: Attempt, distance: int) -> tuple[bool, float]:
-    """Return True if it is the same call, and the confidence that both have the same purpose.
-
-    The confidence is 0 for calls that have nothing in common.
-    """
-    if failed.call is None:
-        return _likeness_after_trouble(failed, later, distance)
-    if later.call is None:
-        return _NOT_LIKE
-    if failed.action != later.action:
-        return False, 0.8 if _is_by_shell(failed, later) else 0.0
-    if failed.action == "shell":
-        return _likeness_of_commands(failed, later, distance)
-    is_same = failed.text == later.text
-    shared = failed.files & later.files
-    if failed.action == "edit":
-        return (is_same, 0.9) if shared else _NOT_LIKE
-    if failed.call.tool != later.call.tool:
-        return _NOT_LIKE
-    if shared or is_same:
-        return is_same, 0.85
-    if failed.files:
-        return _NOT_LIKE
-    return (
-        (False, 0.6)
-        if distance <= NEAR and failed.action in ("mcp", "agent", "plan", "other", "search")
-        else _NOT_LIKE
-    )
-
-
-def _is_by_shell(failed: Attempt, later: Attempt) -> bool:
-    """Return True if a command then read or changed what a tool could not."""
-    if later.action != "shell" or not _names_one(later, failed.files):
-        return False
-    if failed.action == "edit":
-        return bool(failed.files & later.command.writes)
-    return (
-        failed.action in ("read", "search")
-        and later.command.is_read_only
-        and bool(failed.files & later.command.operands)
-    )
-
-
-def _names_one(attempt: Attempt, files: Iterable[str]) -> bool:
-    """Return True if a command may be about one of these files. Much faster than parsing it."""
-    return any(name in attempt.shell for name in files)
-
-
-def _likeness_after_trouble(failed: Attempt, later: Attempt, distance: int) -> tuple[bool, float]:
-    """Return the likeness for an error that belongs to no call, like an overloaded service.
-
-    It is over when the agent works again.
-    """
-    is_trouble = (
-        failed.result is not None
-        and failed.result.kind in ("error", "retry")
-        and failed.end_seq // BLOCK == later.seq // BLOCK
-    )
-    return (True, 0.6) if is_trouble and later.call is not None and distance <= NEAR else _NOT_LIKE
-
-
-def _likeness_of_commands(failed: Attempt, later: Attempt, distance: int) -> tuple[bool, float]:
-    """Return the likeness of commands that have the words of a head in common."""
-    mine, other = failed.command, later.command
-    if not other.key:
-        return _NOT_LIKE
-    if mine.key == other.key:
-        return True, 0.9
-    if failed.signature is not None and _is_missing_program(failed):
-        return _likeness_to_missing(failed.signature.name, mine, other, distance)
-    shared = set(mine.heads) & set(other.heads)
-    if not shared or (other.asks_help and not mine.asks_help):
-        return _NOT_LIKE
-    doubt = 0.2 if set(mine.heads) - shared else 0.0  # A part of what failed was not repeated.
-    if failed.call is not None and failed.call.kind == "test_run":
-        return (True, 0.85 - doubt) if _covers(other, mine, failed) else _NOT_LIKE
-    if mine.is_read_only:
-        return _likeness_by_overlap(mine.files, other.files, distance)
-    if _has_same_target(mine, other, distance):
-        return False, 0.8 - doubt
-    return (False, 0.6 - doubt) if distance <= NEAR else _NOT_LIKE
-
-
-def _likeness_to_missing(
-    program: str, mine: Command, other: Command, distance: int
-) -> tuple[bool, float]:
-    """Return the likeness to a command whose program was missing.
-
-    Either the program runs now, or another one does the same soon after.
-    """
-    if program in other.programs:
-        return True, 0.85
-    return _likeness_by_overlap(mine.operands, other.operands, distance, min_overlap=0.5)
-
-
-def _likeness_by_overlap(
-    mine: frozenset[str], other: frozenset[str], distance: int, min_overlap: float = 0.0
-) -> tuple[bool, float]:
-    """Return the likeness of near commands by the words that they share."""
-    overlap = _overlap(mine, other)
-    is_like = distance <= NEAR and overlap > 0 and overlap >= min_overlap
-    return (False, 0.5 + 0.4 * overlap) if is_like else _NOT_LIKE
-
-
-def _has_same_target(mine: Command, other: Command, distance: int) -> bool:
-    if _overlap(mine.operands, other.operands) >= 0.5:
-        return True
-    return bool(mine.operands) and mine.operands <= other.operands and distance <= 2 * NEAR
-
-
-def _covers(other: Command, mine: Command, failed: Attempt) -> bool:
-    """Return True if a run of tests includes what failed, judged by the commands."""
-    signature = failed.signature
-    if other.selects and signature is not None and signature.kind == "test":
-        pieces = [
-            piece for selected in other.selects for piece in _NAME_PARTS.split(selected) if piece
-        ]
-        return any(piece in signature.sample for piece in pieces)
-    targets = other.operands - {"test", "run"} - frozenset(other.selects)
-    return not targets or bool(targets & mine.operands) or "..." in targets
-
-
-_NAME_PARTS = re.compile(r"[|,()\s^$'\"*.?]+")
-
-
-def _overlap(mine: frozenset[str], other: frozenset[str]) -> float:
-    return len(mine & other) / len(mine | other) if mine or other else 1.0
-
-
-# ── what was done in between ──────────────────────────────────────────────────────────────────────
-_Steps = tuple[tuple[Step, ...], float]
-"""Steps, the likeliest cause first, with the confidence in it."""
-
-
-def _find_steps(
-    attempts: Sequence[Attempt], n: int, end: _End, bodies: Mapping[int, str]
-) -> _Steps:
-    """Return what was done between a failed attempt and its end."""
-    failed, last = attempts[n], attempts[end.n]
-    between = [
-        attempt
-        for attempt in attempts[n + 1 : end.n]
-        if attempt.call is not None and not attempt.failed and attempt.is_done
-    ]
-    edits = [attempt for attempt in between if attempt.action == "edit"]
-    if failed.action == "edit":
-        return _steps_to_edit(failed, last, between, end)
-    if failed.call is None:
-        return (_step(last, "retry"),), end.confidence
-    if not end.is_same and (not edits or failed.action != "shell"):
-        return (_step(last, "changed"), *_other_steps(between, but=last)), end.confidence
-    if edits and (
-        steps := _steps_by_edits(edits, failed, end.n - n, end, bodies.get(failed.end_seq, ""))
-    ):
-        return steps
-    if not end.is_same:
-        return (_step(last, "changed"),), end.confidence
-    return _steps_without_named_edit(failed, last, between, edits, end)
-
-
-def _kind(failed: Attempt) -> str:
-    return failed.signature.kind if failed.signature else ""
-
-
-def _steps_by_edits(
-    edits: list[Attempt], failed: Attempt, distance: int, end: _End, body: str
-) -> _Steps | None:
-    """Return the edits as the fix if the error names one of their files, or is about code."""
-    kind = _kind(failed)
-    ranked, nearness = _rank_by_nearness(edits, failed, body)
-    is_named = nearness > (3 if kind in ("shell", "http") else 0)
-    is_of_code = kind in ("compile", "test", "exception") and (end.is_same or distance > NEAR)
-    if not is_named and not is_of_code:
-        return None
-    doubt = 0.0 if is_named or len({name for edit in edits for name in edit.files}) == 1 else 0.15
-    steps = tuple(_step(edit, "edit") for edit in ranked[:MAX_STEPS])
-    return steps, end.confidence - doubt - (0.1 if len(edits) > 12 else 0)
-
-
-def _steps_without_named_edit(
-    failed: Attempt, last: Attempt, between: list[Attempt], edits: list[Attempt], end: _End
-) -> _Steps:
-    """Return the steps to the same call if the error names no edited file.
-
-    These are edits alone, the changed call, commands, or a retry.
-    """
-    kind = _kind(failed)
-    commands = [
-        attempt for attempt in between if attempt.action == "shell" and _works(attempt.command)
-    ]
-    if edits and not commands and kind not in ("shell", "http"):
-        steps = tuple(_step(edit, "edit") for edit in reversed(edits[-MAX_STEPS:]))
-        return steps, end.confidence - (0.1 if len(edits) == 1 else 0.3)
-    is_other_call = strip_plumbing(failed.text) != strip_plumbing(last.text)
-    if (
-        is_other_call
-        and kind in ("shell", "git")
-        and not any(installs(attempt.command) for attempt in commands)
-    ):
-        return (_step(last, "changed"), *_other_steps(commands, but=last)), end.confidence - 0.1
-    if commands:
-        return _steps_by_commands(commands, end)
-    if is_other_call:
-        return (_step(last, "changed"),), end.confidence
-    return (_step(last, "retry"),), end.confidence - 0.2
-
-
-def _steps_by_commands(commands: list[Attempt], end: _End) -> _Steps:
-    """Return the commands as the fix, those that install something first, then the latest."""
-    ranked = sorted(
-        commands, key=lambda attempt: (installs(attempt.command), attempt.seq), reverse=True
-    )
-    steps = tuple(_step(attempt, "command") for attempt in ranked[:MAX_STEPS])
-    return steps, end.confidence - (0.05 if installs(ranked[0].command) else 0.2)
-
-
-def _works(command: Command) -> bool:
-    """Return True if it may have changed something, and did not only record what others changed."""
-    return command.changes and not only_commits(command)
-
-
-def _steps_to_edit(failed: Attempt, last: Attempt, between: list[Attempt], end: _End) -> _Steps:
+def _steps_to_edit(
+    failed: Attempt, last: Attempt, between: list[Attempt], end: _End
+) -> tuple[tuple[Step, ...], str]:
     """Return the steps to an edit that failed at first.
 
-    The file was read and the edit repeated, or another edit was made.
+    The file was read and the edit repeated, or it was made with other text.
     """
     reads = [
         attempt
         for attempt in between
-        if attempt.files & failed.files and attempt.action in ("read", "search")
+        if (attempt.action in ("read", "search") and attempt.files & failed.files)
+        or (attempt.action == "shell" and attempt.command.operands & failed.files)
     ]
-    shells = [
-        attempt
-        for attempt in between
-        if attempt.action == "shell" and _names_one(attempt, failed.files)
-    ]
-    reads += [attempt for attempt in shells if attempt.command.operands & failed.files]
-    reads.sort(key=lambda attempt: attempt.seq)
-    message = failed.signature.sample.lower() if failed.signature else ""
-    if end.is_same or (reads and " read" in message):
-        steps = (_step(reads[-1], "read"),) if reads else (_step(last, "retry"),)
-        return steps, end.confidence - (0 if reads else 0.2)
-    return (
-        _step(last, "changed"),
-        *(_step(attempt, "read") for attempt in reads[-3:]),
-    ), end.confidence
-
-
-def _rank_by_nearness(
-    edits: Iterable[Attempt], failed: Attempt, body: str
-) -> tuple[list[Attempt], int]:
-    """Return the edits, nearest to the error first, and the nearness of the first.
-
-    An edit is near if its file is named by the error, or by the command that failed.
-    """
-    sample = failed.signature.sample if failed.signature else ""
-
-    @cache
-    def mentioned_stems() -> set[str]:
-        return {_stem(name) for name in _FILES.findall(body[:20_000])}
-
-    def nearness(edit: Attempt) -> int:
-        names = [name for name in edit.files if name]
-        if any(name in sample for name in names):
-            return 4
-        if any(name in body for name in names):
-            return 3
-        if any(name in failed.text for name in names):
-            return 2
-        return int(
-            any((stem := _stem(name)) in body and stem in mentioned_stems() for name in names)
-        )
-
-    ranked = sorted(
-        ((nearness(edit), edit) for edit in edits),
-        key=lambda pair: (pair[0], pair[1].seq),
-        reverse=True,
-    )
-    return [edit for _, edit in ranked], ranked[0][0]
-
-
-_FILES = re.compile(r"[\w.-]{2,80}\.[A-Za-z]{1,5}(?=\W|$)")
-_TEST_PARTS = re.compile(r"(?:^test_|_test$|[._-]test$|[._-]spec$|Tests?$)")
-
-
-def _stem(name: str) -> str:
-    """Return a file name without extension and test marks, the same for a file and its tests."""
-    return _TEST_PARTS.sub("", name.rpartition(".")[0])
-
-
-def _other_steps(attempts: Sequence[Attempt], *, but: Attempt) -> tuple[Step, ...]:
-    """Return the last three other attempts that may have changed something."""
-    done = (
-        attempt
-        for attempt in reversed(attempts)
-        if attempt is not but and (attempt.action == "edit" or attempt.command.changes)
-    )
-    return tuple(
-        _step(attempt, "edit" if attempt.action == "edit" else "command")
-        for attempt in list(islice(done, 3))[::-1]
-    )
+    message = failed.signatures[0].sample.lower() if failed.signatures else ""
+    if reads and (end.is_same or "read" in message):
+        return (_step(reads[-1], "read"),), "read"
+    if end.is_same:
+        return (_step(last, "retry"),), "retry"
+    others = tuple(_step(attempt, "read") for attempt in reads[-3:])
+    return (_step(last, "changed"), *others), "changed edit"
 
 
 def _step(attempt: Attempt, how: FixKind) -> Step:

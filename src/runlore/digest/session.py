@@ -82,7 +82,7 @@ def make(
     own_tools = {tool for tool in set(map(attrgetter("tool"), everything)) if is_own(tool)}
     own = _leave_out(own_tools, everything)
     attempts = build_attempts(own, bodies)
-    all_fixes = find_fixes(attempts, bodies)
+    all_fixes = find_fixes(attempts, bodies, own)
     outcome = judge_outcome(everything, bodies, attempts, all_fixes)
     work = find_work(attempts, bodies, Root(session.cwd))
     calls = [event for event in own if event.kind in CALL_KINDS]

@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from functools import cached_property, lru_cache
 from itertools import dropwhile
+from json import loads
+
+import re2
 
 MAX_CHARS = 2000
 _MAX_WRAPPERS = 8
@@ -29,12 +32,20 @@ class Command:
         programs: set[str],
         separators: list[str],
         targets: list[str],
+        *,
+        proven: frozenset[str],
+        directory: str,
     ) -> None:
         self._main, self._working, self._targets = working or reading, working, targets
         self.programs = frozenset(programs)
         self.is_read_only = not working and bool(programs)
         """Nothing is changed or checked, so that a failure without a message means that nothing was
         found."""
+        self.proven = proven
+        """The heads of the parts of which an exit code 0 proves that they succeeded: not what is
+        before a pipe, a `;` or an `||`."""
+        self.directory = directory
+        """The folder that it changes to before anything else; empty if it does not."""
         self.hides_status = not _HIDING.isdisjoint(separators)
         """The reported status may be that of another part: there is a pipe, a `;` or an `||
         true`."""
@@ -104,7 +115,10 @@ def parse(command: str) -> Command:
     working: list[list[str]] = []
     reading: list[list[str]] = []
     programs: set[str] = set()
-    for words in parts:
+    proven: set[str] = set()
+    directory = ""
+    is_proven = _find_proven(parts, separators)
+    for n, words in enumerate(parts):
         program = _program(words[0])
         if program in _MAY_WRAP or "=" in words[0] or program.startswith("python"):
             words = _unwrap(words)
@@ -112,9 +126,63 @@ def parse(command: str) -> Command:
                 continue
             program = _program(words[0])
         programs.add(program)
+        if program in ("cd", "pushd") and not working and not reading:
+            directory = words[1] if len(words) > 1 else "~"
         if program not in _PREPARING:
-            (reading if _only_reads(program, words) else working).append([program, *words[1:]])
-    return Command(working, reading, programs, separators, targets)
+            part = [program, *words[1:]]
+            (reading if _only_reads(program, words) else working).append(part)
+            if is_proven[n]:
+                proven.add(_head(part))
+    return Command(
+        working,
+        reading,
+        programs,
+        separators,
+        targets,
+        proven=frozenset(proven),
+        directory=directory,
+    )
+
+
+def _find_proven(parts: list[list[str]], separators: list[str]) -> list[bool]:
+    """Return for each part if a good status of the whole proves that it succeeded.
+
+    The status is that of the last part. What is joined to it by `&&` has succeeded, too.
+    """
+    sets = " ".join(" ".join(part) for part in parts if part[0] == "set")
+    is_strict, sees_pipes = re.search(r"-\w*e", sets) is not None, "pipefail" in sets
+    proven = [False] * len(parts)
+    if not parts or (len(separators) == len(parts) and separators[-1] == "&"):
+        return proven
+    proven[-1] = True
+    for n in range(len(parts) - 2, -1, -1):
+        separator = separators[n]
+        if separator in ("|", "|&"):
+            proven[n] = sees_pipes
+        elif separator == "&&" or (is_strict and separator in (";", "\n")):
+            proven[n] = True
+        else:
+            break
+    return proven
+
+
+def unwrap_script(text: str) -> str:
+    """Return the command that a script in a language of an agent only passes to a shell."""
+    match = _SCRIPT.match(text)
+    if match is None:
+        return text
+    try:
+        command = loads(f'"{match[1]}"')
+    except ValueError:
+        return text
+    return str(command)
+
+
+_SCRIPT = re.compile(
+    r"\s*(?:const|let|var) \w+ ?= ?await tools\.\w+\(\{\s*\"?cmd\"?\s*:\s*\"((?:[^\"\\]|\\.)*)\""
+    r"(?!.*\btools\.)",
+    re.DOTALL,
+)
 
 
 def _only_reads(program: str, words: list[str]) -> bool:
@@ -145,7 +213,10 @@ def strip_plumbing(command: str) -> str:
     return _PLUMBING.sub("", command).strip()
 
 
-_PLUMBING = re.compile(r"\s*(?:2>&1|\|&?\s*(?:tail|head)\b[^|;&\n]{0,40}|2>\s*/dev/null)\s*")
+_PLUMBING = re.compile(
+    r"\s*(?:2>&1|2>\s*/dev/null|\|&?\s*(?:tail|head|grep|egrep|rg|sed|awk|wc|sort|uniq|cut|less|cat)\b"
+    r"(?:[^|;&\n'\"]|'[^']{0,200}'|\"[^\"]{0,200}\"){0,80})"
+)
 _NAME_OF_FILE = re.compile(r"[\w@.+-]*[A-Za-z][\w@.+-]*\Z")
 _CHECKS = re.compile(
     r"\b(?:test|tests|check|lint|status|list|ls|view|show|diff|log|help|version|pytest|jest|vitest"
@@ -186,6 +257,64 @@ _INSTALL = re.compile(
     r"|activate)\b"
 )
 
+
+def fetches_and_runs(command: str) -> bool:
+    """Return True if a command runs code that it gets from elsewhere.
+
+    It pipes a download or decoded text into an interpreter, evaluates one, runs a file that it has
+    just downloaded, or installs a package from an address.
+    """
+    text = command[: 10 * MAX_CHARS].replace("\\\n", " ")
+    return _FETCHES_AND_RUNS.search(text) is not None or _runs_download(text)
+
+
+def _runs_download(text: str) -> bool:
+    """Return True if a file that a part of the command downloads is run by a later part."""
+    for match in _DOWNLOAD_TO.finditer(text):
+        name = match["file"].strip("'\"").rpartition("/")[2]
+        for part in _AFTER_SEPARATOR.split(text[match.end() :])[1:]:
+            if name and name in part and _STARTS_FILE.match(part) is not None:
+                return True
+    return False
+
+
+_FETCHES = (
+    r"(?:curl|wget|fetch|aria2c|http|https|iwr|irm|invoke-webrequest|invoke-restmethod"
+    r"|new-object\s+(?:system\.)?net\.webclient|\(new-object)"
+)
+_INTERPRETERS = (
+    r"(?:sudo\s+(?:-\S+\s+)*)?(?:env\s+(?:\S+=\S*\s+)*)?(?:\S*/)?"
+    r"(?:ba|z|da|k|fi|a)?sh\b"
+    r"|(?:sudo\s+(?:-\S+\s+)*)?(?:\S*/)?(?:python[\d.]*|node|deno|bun|ruby|perl|php|pwsh|powershell"
+    r"|iex|invoke-expression|source|eval|xargs)\b"
+)
+_ADDRESS = r"(?:git\+)?(?:https?|git|ssh|ftp)(?:\+\w+)?://|git\+|git@|github:|gitlab:|bitbucket:"
+_FETCHES_AND_RUNS = re2.compile(
+    rf"(?i)\b{_FETCHES}\b[^\n;]*\|&?\s*(?:tee\s[^|\n]*\|\s*)?(?:{_INTERPRETERS})"
+    # Decoded text is code from elsewhere too.
+    rf"|\b(?:base64|openssl|xxd|gunzip|zcat|gzip)\b[^\n;|]*\s(?:-\w*[dDr]\w*|--decode|enc)\b"
+    rf"[^\n]*\|\s*(?:{_INTERPRETERS})"
+    # `bash <(curl …)`, `sh -c "$(curl …)"`, `eval "$(wget …)"`, `iex (iwr …)`.
+    rf"|(?:{_INTERPRETERS}|(?:^|[;&|]\s*)\.\s)[^\n;|]*(?:<\(|\$\(|`|\()\s*{_FETCHES}\b"
+    rf"|(?:{_INTERPRETERS})[^\n;|]*(?:<\(|\$\(|`)[^\n)`]*\bbase64\b"
+    rf"|\b(?:iex|invoke-expression)\b[^\n]*\b(?:{_FETCHES}|downloadstring|frombase64string)"
+    rf"|\b(?:{_FETCHES}|downloadstring)\b[^\n]*\|\s*(?:iex|invoke-expression)\b"
+    # A package from an address, or a program that is fetched by one.
+    r"|\b(?:pip[\d.]*|pipx|uv|poetry|pdm|npm|pnpm|yarn|bun|deno|gem|cargo|go|brew|luarocks)\s"
+    r"[^\n;&|]*\b(?:install|add|i|tap|tool)\b"
+    rf"[^\n;&|]*(?:^|[\s'\"=@])(?:--git[\s=]|{_ADDRESS})"
+    r"|\b(?:npx|bunx|pnpx|uvx|dlx|pipx\s+run|deno\s+run|go\s+run)\b"
+    rf"[^\n;&|]*(?:[\s'\"=@])(?:{_ADDRESS})"
+    r"|\brpm\s+-\w*[iU]\w*\s+\S*://|\bdpkg\s+-i\s+\S*://|\bpowershell\b[^\n]*\s-enc"
+)
+"""RE2, because commands come from anywhere and its time is linear."""
+_DOWNLOAD_TO = re2.compile(
+    r"(?i)\b(?:curl|wget|iwr|invoke-webrequest)\b[^\n;&|]*?"
+    r"(?:\s-[a-zA-Z]*[oO]\s*|\s--output(?:-document)?[\s=]|\s-outfile\s|\s>\s*)(?P<file>[^\s;&|]+)"
+)
+_AFTER_SEPARATOR = re.compile(r"[;&|\n]+\s*")
+_STARTS_FILE = re.compile(rf"(?:chmod|exec|\.|{_INTERPRETERS})\s|\.?/|&\s", re.I)
+
 _READING = frozenset(
     "cat head tail sed awk gawk nl less more bat rg grep egrep fgrep zgrep ag ack find fd ls lsd"
     " exa eza tree wc sort uniq cut jq yq diff cmp comm file stat which whereis type command test ["
@@ -206,7 +335,7 @@ _RUNNERS = {
     "rye": {"run"}, "bundle": {"exec"},
     "pnpm": {"exec", "dlx"},
     "npm": {"exec"}, "yarn": {"dlx", "exec"}, "bun": {"x"}, "mise": {"exec", "x"},
-    "docker-compose": set(), "conda": {"run"},
+    "docker-compose": set(), "conda": {"run"}, "mamba": {"run"}, "micromamba": {"run"},
 }  # fmt: skip
 _PREFIXES = frozenset(
     "sudo time env exec nohup npx bunx pnpx uvx xargs command builtin nice stdbuf then do else if"
@@ -280,6 +409,11 @@ _GIT_CHANGES = frozenset(
 )
 
 
+def is_wrapper(word: str) -> bool:
+    """Return True for a word that only starts another program, or sets its environment."""
+    return _program(word) in _MAY_WRAP or _ASSIGNMENT.match(word) is not None
+
+
 def _unwrap(words: list[str]) -> list[str]:
     """Remove what only starts another program: assignments, `sudo`, `npx`, `uv run`, and so on."""
     for _ in range(_MAX_WRAPPERS):
@@ -302,7 +436,8 @@ def _unwrap_once(words: list[str]) -> list[str] | None:
     if first == "timeout":
         return _skip_flags(words[1:], and_numbers=True)
     if first in _RUNNERS and len(words) > 2 and words[1] in _RUNNERS[first]:
-        return _skip_flags(words[2:])
+        has_name = "mamba" in first or first == "conda"
+        return _skip_flags(words[4:] if has_name and words[2] in ("-n", "-p") else words[2:])
     if first.startswith("python") and "-m" in words[1:3]:
         return words[words.index("-m") + 1 :]
     if first in ("bash", "sh", "zsh"):

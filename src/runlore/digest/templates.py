@@ -75,6 +75,8 @@ _NAMING = (
     r"|flag|argument):?"
     r"|unrecognized (?:option|flag):?|flag provided but not defined:|missing script:"
 ).replace(" ", r"\ ")
+NAMING_BEFORE = re.compile(rf"(?i)(?:{_NAMING}) \Z")
+"""The words before the name of what is missing or unknown, which identifies an error."""
 _STATUS = (
     r"bad request|unauthorized|payment required|forbidden|not found|method not allowed|not"
     r" acceptable|request time-?out|conflict|gone"

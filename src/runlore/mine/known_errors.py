@@ -13,10 +13,20 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from ..digest.errors import signature, signature_of_line
-from ..digest.families import identifying_words
+from ..digest.errors import signature_of_line, signatures
+from ..digest.families import families, identifying_words
+from ..digest.shell_commands import fetches_and_runs
 from ..errors import RunloreError
-from ..model import MIN_SHOWN_CONFIDENCE, Digest, Fix, Signature, Step, Trend, format_time
+from ..model import (
+    MIN_SHOWN_CONFIDENCE,
+    Digest,
+    Fix,
+    Proof,
+    Signature,
+    Step,
+    Trend,
+    format_time,
+)
 from ..store import Filter, Store
 from ..store.values import SessionError
 
@@ -44,13 +54,29 @@ class KnownFix(msgspec.Struct, frozen=True, kw_only=True):
     how: str
     """What the fix was: edit, command, read, changed (the same call made differently), retry."""
     confidence: float
-    """Orders fixes: a rule of thumb from 0 to 1, no probability."""
+    """The share of right fixes among those with the same evidence, from 0 to 1."""
     steps: tuple[Step, ...]
     """The fix first, then what else was done."""
     diff: str
     """The diff of the first step if it is an edit, at most 2 KB."""
     command: str | None
     """The command that failed."""
+    before: str
+    """The call that failed, if the fix is a changed call or a command."""
+    after: str
+    """The call that succeeded, or the command that helped."""
+    change: str
+    """What differs: the words of the calls, or the part of the edit that touches what the error
+    names. Lines begin with `-` and `+`."""
+    cause: str
+    """The agent's own sentence about the cause, if there is one."""
+    cause_seq: int | None
+    proof: Proof | None
+    """What proves that the call succeeded: exit (its own exit code), tests (their counts), output
+    (a success that is recognized)."""
+    is_elsewhere: bool
+    """True if it is from another repository than the one of the asker, or if that one is not known.
+    """
 
     @property
     def seq(self) -> int:
@@ -98,28 +124,80 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 # ── errors that recur ────────────────────────────────────────────────────────────────────────────
 def find_recurring(
-    store: Store, chosen: Filter, now: datetime, *, min_sessions: int = 2, limit: int | None = 20
+    store: Store,
+    chosen: Filter,
+    now: datetime,
+    *,
+    min_sessions: int = 2,
+    limit: int | None = 20,
+    here: str | None = None,
 ) -> Answer:
     """Return the errors of at least so many sessions, those of most sessions first.
 
-    Subagents count.
+    Subagents count. Errors that differ in a quoted word are one. `here` is the repository of the
+    asker.
     """
     chosen = chosen._replace(parents_only=False)
     groups = [
-        rows
-        for rows in _group_by_fingerprint(store.digests.errors(chosen)).values()
-        if len(rows) >= min_sessions
+        (rows, template)
+        for rows, template in _group_by_family(store.digests.errors(chosen))
+        if _count_sessions(rows) >= min_sessions
     ]
-    groups.sort(key=lambda rows: (-len(rows), -sum(row.count for row in rows), rows[0].fingerprint))
-    shown = groups if limit is None else groups[:limit]
-    costs = store.digests.spent_on(chosen, [rows[0].fingerprint for rows in shown])
-    return Answer(
-        found=[_build_recurring(store, rows, costs, now) for rows in shown], total=len(groups)
+    groups.sort(
+        key=lambda group: (
+            -_count_sessions(group[0]),
+            -sum(row.count for row in group[0]),
+            group[0][0].fingerprint,
+        )
     )
+    shown = groups if limit is None else groups[:limit]
+    costs = store.digests.spent_on(
+        chosen, list({row.fingerprint for rows, _ in shown for row in rows})
+    )
+    errors = [
+        msgspec.structs.replace(_build_recurring(store, rows, costs, now, here), template=template)
+        for rows, template in shown
+    ]
+    return Answer(found=errors, total=len(groups))
+
+
+def _count_sessions(rows: Sequence[SessionError]) -> int:
+    return len({row.uid for row in rows})
+
+
+def _group_by_family(rows: Iterable[SessionError]) -> list[tuple[list[SessionError], str]]:
+    """Return where each family of errors occurred, latest first, with the template of the family.
+
+    A failed test is always an error of its own.
+    """
+    rows = sorted(rows, key=lambda row: (row.last_at or "", row.uid), reverse=True)
+    family_of = families(
+        Signature(
+            fingerprint=row.fingerprint,
+            kind=row.kind,
+            name=row.name,
+            template=row.template,
+            sample="",
+        )
+        for row in rows
+        if row.kind != "test"
+    )
+    groups: dict[tuple[str, str], list[SessionError]] = defaultdict(list)
+    for row in rows:
+        groups[row.name, family_of.get(row.fingerprint, row.fingerprint)].append(row)
+    return [
+        (
+            group,
+            group[0].template
+            if len({row.fingerprint for row in group}) == 1
+            else family_of[group[0].fingerprint],
+        )
+        for group in groups.values()
+    ]
 
 
 def find_error(
-    store: Store, fingerprint: str, now: datetime
+    store: Store, fingerprint: str, now: datetime, here: str | None = None
 ) -> tuple[Recurring, list[SessionError]] | None:
     """Return an error with every session that has it, latest first; None if no session has it."""
     chosen = Filter(parents_only=False)
@@ -128,7 +206,7 @@ def find_error(
         return None
     return (
         _build_recurring(
-            store, groups[fingerprint], store.digests.spent_on(chosen, [fingerprint]), now
+            store, groups[fingerprint], store.digests.spent_on(chosen, [fingerprint]), now, here
         ),
         groups[fingerprint],
     )
@@ -147,19 +225,21 @@ def _build_recurring(
     rows: list[SessionError],
     costs: dict[str, float],
     now: datetime,
+    here: str | None,
     likeness: float = 1.0,
 ) -> Recurring:
     last = rows[0]
     repos = Counter(row.repo for row in rows if row.repo)
     agents = Counter(row.agent for row in rows)
     times = [row.first_at for row in rows if row.first_at]
+    spent = [costs[one] for one in {row.fingerprint for row in rows} if one in costs]
     return Recurring(
         fingerprint=last.fingerprint,
         kind=last.kind,
         name=last.name,
         template=last.template,
         count=sum(row.count for row in rows),
-        sessions=len(rows),
+        sessions=_count_sessions(rows),
         repos=tuple(sorted(repos, key=lambda name: (-repos[name], name))),
         agents=tuple(sorted(agents, key=lambda name: (-agents[name], name))),
         first_at=min(times, default=None),
@@ -167,10 +247,10 @@ def _build_recurring(
         last_uid=last.uid,
         last_seq=last.last_seq,
         trend=_find_trend(rows, now),
-        fixed=sum(row.how is not None for row in rows),
-        stayed=sum(row.fixed_seq is None for row in rows),
-        usd=costs.get(last.fingerprint),
-        fixes=tuple(_find_known_fixes(store, rows)),
+        fixed=_count_sessions([row for row in rows if row.how is not None]),
+        stayed=_count_sessions([row for row in rows if row.fixed_seq is None]),
+        usd=sum(spent) if spent else None,
+        fixes=tuple(_find_known_fixes(store, rows, here)),
         likeness=round(likeness, 2),
     )
 
@@ -191,20 +271,34 @@ def _find_trend(rows: Sequence[SessionError], now: datetime) -> Trend:
 
 
 # ── what fixed them ──────────────────────────────────────────────────────────────────────────────
-def _find_known_fixes(store: Store, rows: Sequence[SessionError]) -> list[KnownFix]:
+def _find_known_fixes(
+    store: Store, rows: Sequence[SessionError], here: str | None
+) -> list[KnownFix]:
+    """Return the fixes to show, those of the asker's repository first, then the surest.
+
+    A command that runs what it fetches is not passed on to another repository.
+    """
     fixed = [row for row in rows if row.how is not None and row.confidence >= MIN_SHOWN_CONFIDENCE]
-    fixed.sort(key=lambda row: (row.confidence, row.last_at or ""), reverse=True)
+    fixed.sort(
+        key=lambda row: (here is not None and row.repo == here, row.confidence, row.last_at or ""),
+        reverse=True,
+    )
     fixes: dict[str, KnownFix] = {}
     for row in fixed[:MAX_DIGESTS_FOR_FIXES]:
-        fix = _read_known_fix(store, row)
-        if fix is not None:
-            fixes.setdefault(fix.diff or f"{fix.how} {fix.steps[0].summary}", fix)
+        fix = _read_known_fix(store, row, here)
+        if fix is not None and not (fix.is_elsewhere and _is_unsafe(fix)):
+            fixes.setdefault(fix.change or fix.diff or f"{fix.how} {fix.steps[0].summary}", fix)
         if len(fixes) == MAX_FIXES:
             break
     return list(fixes.values())
 
 
-def _read_known_fix(store: Store, row: SessionError) -> KnownFix | None:
+def _is_unsafe(fix: KnownFix) -> bool:
+    texts = (fix.command or "", fix.before, fix.after, *(step.summary for step in fix.steps))
+    return any(map(fetches_and_runs, (*texts, *fix.change.splitlines())))
+
+
+def _read_known_fix(store: Store, row: SessionError, here: str | None) -> KnownFix | None:
     try:
         digest = store.digests.get(row.uid)
     except RunloreError:  # `doctor` reports a damaged digest; the others still have answers.
@@ -225,6 +319,13 @@ def _read_known_fix(store: Store, row: SessionError) -> KnownFix | None:
         steps=fix.steps,
         diff=fix.diff,
         command=error.command,
+        before=fix.before,
+        after=fix.after,
+        change=fix.change,
+        cause=fix.cause,
+        cause_seq=fix.cause_seq,
+        proof=fix.proof,
+        is_elsewhere=here is None or row.repo != here,
     )
 
 
@@ -237,28 +338,37 @@ def _fix_in_digest(digest: Digest | None, fingerprint: str) -> Fix | None:
 
 
 # ── errors in a text ─────────────────────────────────────────────────────────────────────────────
-def find_fixes(store: Store, text: str, chosen: Filter, now: datetime, *, limit: int = 5) -> Answer:
+def find_fixes(
+    store: Store,
+    text: str,
+    chosen: Filter,
+    now: datetime,
+    *,
+    limit: int = 5,
+    here: str | None = None,
+) -> Answer:
     """Return what is known of the errors in a text, which is one line or a whole log.
 
-    If none of them is known, returns the nearest known errors.
+    If none of them is known, returns the nearest known errors. `here` is the repository of the
+    asker.
     """
     chosen = chosen._replace(parents_only=False)
-    signatures = _find_signatures(text)
-    if not signatures:
+    asked = _find_signatures(text)
+    if not asked:
         return Answer(found=[], total=0)
-    groups = _group_by_fingerprint(store.digests.errors(chosen, list(signatures)))
+    groups = _group_by_fingerprint(store.digests.errors(chosen, list(asked)))
     likeness = dict.fromkeys(groups, 1.0)
     if not groups:
-        likeness = _find_nearest(store, next(iter(signatures.values())), limit)
+        likeness = _find_nearest(store, next(iter(asked.values())), limit)
         groups = _group_by_fingerprint(store.digests.errors(chosen, list(likeness)))
-    order = {fingerprint: n for n, fingerprint in enumerate(signatures)}
+    order = {fingerprint: n for n, fingerprint in enumerate(asked)}
     ranked = sorted(groups.values(), key=lambda rows: _rank(rows, likeness, order))
     costs = store.digests.spent_on(chosen, [rows[0].fingerprint for rows in ranked[:limit]])
     errors = [
-        _build_recurring(store, rows, costs, now, likeness[rows[0].fingerprint])
+        _build_recurring(store, rows, costs, now, here, likeness[rows[0].fingerprint])
         for rows in ranked[:limit]
     ]
-    return Answer(found=errors, total=len(ranked), asked=next(iter(signatures.values())))
+    return Answer(found=errors, total=len(ranked), asked=next(iter(asked.values())))
 
 
 def _rank(
@@ -275,36 +385,36 @@ def _rank(
 
 
 def _find_signatures(text: str) -> dict[str, Signature]:
-    """Return the errors a text may report: of the whole text first, then of its last lines."""
-    signatures: dict[str, Signature] = {}
+    """Return the errors a text may report: of the whole text first, each failed test for itself,
+    then of its last lines."""
+    errors: dict[str, Signature] = {}
     lines = text.splitlines()
     for one in (
-        signature(text),
+        *signatures(text),
         *map(signature_of_line, reversed(lines[-MAX_LINES:] if len(lines) > 1 else [])),
     ):
         if one is not None:
-            signatures.setdefault(one.fingerprint, one)
-    return signatures
+            errors.setdefault(one.fingerprint, one)
+    return errors
 
 
 def _find_nearest(store: Store, wanted: Signature, limit: int) -> dict[str, float]:
     """Return the fingerprints of the nearest errors with their likeness.
 
     The likeness is the share of distinctive words in common. Of equally near errors the one of more
-    sessions comes first. Errors with different names are never near.
+    sessions comes first. An error with a name is never near one with another, but a failed test is
+    near an assertion that its template holds.
     """
     wanted_words = identifying_words(wanted.template)
     near = []
-    for fingerprint, _, name, template, sessions in store.digests.templates():
-        if name == wanted.name and wanted_words:
-            words = identifying_words(template)
-            near.append(
-                (
-                    2 * len(wanted_words & words) / (len(wanted_words) + len(words)),
-                    sessions,
-                    fingerprint,
-                )
-            )
+    for fingerprint, kind, name, template, sessions in store.digests.templates():
+        is_assertion = kind == "test" and "assert" in wanted.template.lower()
+        is_other = bool(wanted.name) and name != wanted.name
+        if not wanted_words or (is_other and not is_assertion):
+            continue
+        words = identifying_words(template)
+        size = 2 * len(wanted_words) if is_assertion else len(wanted_words) + len(words)
+        near.append((2 * len(wanted_words & words) / size, sessions, fingerprint))
     near.sort(reverse=True)
     return {
         fingerprint: likeness

@@ -21,7 +21,7 @@ DIGEST_VERSION = 11
 """The version of all rules behind a digest. Raise it when a digest made today would differ from one
 made yesterday."""
 
-FINGERPRINT_VERSION = 1
+FINGERPRINT_VERSION = 2
 """The version of the rules behind a fingerprint. It is part of the hash, so that a changed rule
 makes other fingerprints and never a silent mix."""
 
@@ -31,6 +31,10 @@ MIN_SHOWN_CONFIDENCE = 0.5
 FixKind = Literal["edit", "command", "read", "changed", "retry"]
 """The way an error went away: a change to a file; a command; reading again before the same call;
 the call itself, made differently; or nothing that is known except trying again."""
+
+Proof = Literal["exit", "tests", "output"]
+"""The evidence that a later call succeeded: its own exit code, the counts of a test run, or another
+success that is recognized in its output."""
 
 Trend = Literal["new", "rising", "steady", "falling", "stopped"]
 """The development of something that recurs: an error over the last days, a pattern over the
@@ -69,8 +73,8 @@ class ErrorSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     tool: str | None = None
     action: str | None = None
     command: str | None = None
-    """The command of the first occurrence, in one line, or the file that was to be read or changed.
-    """
+    """The command of the first occurrence, in one line and at most 1,000 characters, or the file
+    that was to be read or changed."""
     first_at: datetime | None = None
     last_at: datetime | None = None
 
@@ -97,14 +101,14 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The end of an error, or that it never ended (`fixed_seq` is None).
 
     `steps` are the actions between `failed_seq`, the last occurrence, and `fixed_seq`, where the
-    same call ended better. The first step counts as the fix. `confidence` orders answers; it is a
-    rule of thumb between 0 and 1, not a probability.
+    same call succeeded. The first step counts as the fix. `confidence` is the share of right fixes
+    among those with the same evidence, as far as it was measured.
     """
 
     fingerprint: str
     failed_seq: int
     fixed_seq: int | None = None
-    """Where the same call ended better; None if it never did."""
+    """Where the same call succeeded; None if it never did."""
     how: FixKind | None = None
     """What the fix was."""
     steps: tuple[Step, ...] = ()
@@ -112,8 +116,22 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     diff: str = ""
     """The diff of the first step if it is an edit, at most 2 KB."""
     confidence: float = 0.0
-    """Orders fixes: a rule of thumb from 0 to 1, no probability. From 0.5 on a fix is shown to
-    others."""
+    """The share of right fixes among those with the same evidence, from 0 to 1. Below 0.5 a fix is
+    not shown."""
+    before: str = ""
+    """The call that failed, in one line and at most 1,000 characters; empty unless the fix is a
+    changed call or a command."""
+    after: str = ""
+    """The call that succeeded or the command that helped, in the same form."""
+    change: str = ""
+    """What differs, for reading: the words of the calls that differ, or the part of an edit that
+    touches what the error names. Lines begin with `-` and `+`."""
+    cause: str = ""
+    """The agent's own sentence about the cause, if there is one."""
+    cause_seq: int | None = None
+    """The event with that sentence."""
+    proof: Proof | None = None
+    """What proves that the later call succeeded: exit, tests, output."""
 
     @property
     def is_shown(self) -> bool:

@@ -1,8 +1,9 @@
 """List the errors that keep coming back, and what fixed them.
 
-Errors are recognized across agents, tools and repositories. The cost of an error is the amount
-spent from its first occurrence until it was gone. With --json an object: errors, each with its
-fixes (docs/json.md).
+Errors are recognized across agents, tools and repositories; those that differ in a quoted word are
+one. A fix is shown if the same call is proven to have succeeded after it. The cost of an error is
+the amount spent from its first occurrence until it was gone. With --json an object: errors, each
+with its fixes (docs/json.md).
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import click
 import msgspec
 
 from ... import query
 from ...errors import NotFound
+from ...files.git import git_remote
 from ...mine import known_errors
 from ...store import Filter, Store
 from ...text.words import count
@@ -58,7 +61,12 @@ class RecurringErrors(msgspec.Struct, frozen=True, kw_only=True):
 def command(ctx: click.Context, chosen: Filter, limit: int, least: int, is_json: bool) -> None:
     with open_store() as (store, _):
         answer = known_errors.find_recurring(
-            store, chosen, datetime.now(UTC), min_sessions=least, limit=limit + skipped()
+            store,
+            chosen,
+            datetime.now(UTC),
+            min_sessions=least,
+            limit=limit + skipped(),
+            here=git_remote(Path.cwd()),
         )
         if is_json:
             errors = [KnownError.of(error) for error in answer.found]
@@ -102,7 +110,7 @@ def as_lines(store: Store, answer: known_errors.Answer) -> Iterator[str]:
     for error, row in zip(errors, rows, strict=True):
         yield row
         if error.fixes:
-            yield from fix_lines(error.fixes[0], names[error.fixes[0].uid], with_diff=False)
+            yield from fix_lines(error.fixes[0], names[error.fixes[0].uid], with_change=False)
 
 
 def explain_nothing(store: Store, least: int) -> None:

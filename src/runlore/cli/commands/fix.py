@@ -1,7 +1,9 @@
 """Say whether an error has been seen, and what fixed it.
 
-ERROR is its text, or a whole log; - reads it from a pipe. Errors are recognized across agents,
-tools and repositories; for an unknown one the nearest are shown. With --json an object: asked,
+ERROR is its text, or a whole log; - reads it from a pipe. In the output of tests each failed test
+is an error. Errors are recognized across agents, tools and repositories; for an unknown one the
+nearest are shown. A fix is shown if the same call is proven to have succeeded after it: what
+differs, the cause as the agent put it, and where. With --json an object: asked,
 errors (docs/json.md).
 """
 
@@ -10,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import ClassVar
 
 import click
@@ -18,6 +21,7 @@ from msgspec import convert
 
 from ... import query
 from ...errors import NotFound
+from ...files.git import git_remote
 from ...mine import known_errors
 from ...model import Signature
 from ...store import Filter, Store
@@ -69,7 +73,12 @@ def command(ctx: click.Context, error: str, chosen: Filter, limit: int, is_json:
         raise click.BadParameter("there is no text in it", param_hint="ERROR")
     with open_store() as (store, _):
         answer = known_errors.find_fixes(
-            store, text, chosen, datetime.now(UTC), limit=limit + skipped()
+            store,
+            text,
+            chosen,
+            datetime.now(UTC),
+            limit=limit + skipped(),
+            here=git_remote(Path.cwd()),
         )
         if is_json:
             write_json(as_answer(answer))
@@ -105,10 +114,10 @@ def as_lines(store: Store, answer: known_errors.Answer) -> Iterator[str]:
         if not error.fixes:
             last = f"{names[error.last_uid]}#{error.last_seq}"
             is_open = error.stayed == error.sessions
-            state = "it never went away" if is_open else "what fixed it is not known"
+            state = "not seen again" if is_open else "gone, but what fixed it is not sure"
             yield f"  {paint(last, 'cyan')}  {state}"
         for fix in error.fixes:
-            yield from fix_lines(fix, names[fix.uid], with_diff=True)
+            yield from fix_lines(fix, names[fix.uid], with_change=True)
 
 
 def explain_nothing(store: Store, answer: known_errors.Answer) -> None:

@@ -15,7 +15,7 @@ from .exceptions import (
     find_ruby_exception,
     find_thrown_exception,
 )
-from .failed_tests import add_test_name, find_test_failure
+from .failed_tests import add_test_name, drop_repeated_tests, find_test_failure
 from .line import ErrorLine, Form
 from .messages import (
     ERROR_WORDS,
@@ -37,7 +37,10 @@ __all__ = [
     "ErrorLine",
     "Form",
     "add_test_name",
+    "drop_repeated_tests",
+    "find_compiler_error",
     "find_python_exception",
+    "find_test_failure",
     "strip_prefix",
 ]
 
@@ -118,7 +121,7 @@ PROOF = "|".join(
         ),
         (
             r"(?:FAILED|ERROR) \S+\.py::|\.py::[^\n]* (?:FAILED|ERROR)|ERROR: \S+ \(|FAIL(?:ED)?:"
-            r" |\.\.\. FAILED|FAIL\s+\S+ > |\(fail\) "
+            r" |\.\.\. FAILED|FAIL\s+\S+ (?:> |\[build|[\d.]+s)|\(fail\) "
         ),
         (
             r"___ [^\n]* ___|● [^\n]* › |● Test suite failed|not ok \d|rspec \S+ # |[✗✕✖]"

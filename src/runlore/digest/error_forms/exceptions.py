@@ -35,7 +35,7 @@ def find_python_exception(lines: list[str]) -> ErrorLine | None:
             ):
                 continue
             raised = _RAISED.match(line)
-            if raised and _EXCEPTION_NAME.match(raised[1]):
+            if raised and _EXCEPTION_NAME.match(raised[1]) and not raised[1].endswith("Warning"):
                 return _exception(raised[1], raised[2] or _next_line(lines, m), line)
             break
     return None

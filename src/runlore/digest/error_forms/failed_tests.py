@@ -64,8 +64,51 @@ def find_test_failure(lines: list[str], n: int) -> ErrorLine | None:
     for word, pattern in _TEST_NAMES:
         if word in line and (match := pattern.match(line)):
             name = _FOLDERS.sub("", match[1]) if "/" in match[1] else match[1]
-            return ErrorLine("test", f"failed test: {name}", line.strip(), is_strong=True)
+            return ErrorLine(
+                "test",
+                f"failed test: {name}",
+                line.strip(),
+                detail=_find_assertion(line[match.end() :], lines[n + 1 : n + 4]),
+                # Below `PASSES` there are headings of passed tests.
+                is_strong=word != "___",
+            )
+    if package := _GO_PACKAGE.match(line):
+        return ErrorLine("test", f"failed package: {package[1]}", line.strip(), is_strong=True)
     return None
+
+
+_GO_PACKAGE = re.compile(r"FAIL\s{1,4}(\S{1,300})\s{1,4}(?:\[build failed\]|[\d.]+s)\Z")
+_SAYS_WHY = re.compile(
+    r"(?i)\s{2,}(?:\S{1,100}:\d{1,6}: |E\s+|(?=Error|Expect|Assert|Received|panic|\w+Error))"
+    r"(.{4,300})"
+)
+
+
+def _find_assertion(rest: str, below: list[str]) -> str:
+    """Return what a failed test expected: after its name, or in the lines below it."""
+    if len(rest.strip(" -.:()[]")) > 8 and not rest.lstrip().startswith(("[", "(")):
+        return rest.strip(" -:")
+    for line in below:
+        if match := _SAYS_WHY.match(line):
+            return match[1].strip()
+    return ""
+
+
+def drop_repeated_tests(tests: list[ErrorLine]) -> list[ErrorLine]:
+    """Return failed tests without those that stand for others: the heading of a test that a summary
+    names with its file, the parent of a subtest, the package of a test."""
+    names = [test.message.removeprefix("failed test: ") for test in tests]
+    has_files = any(".py::" in name for name in names)
+
+    def stands_for_others(name: str) -> bool:
+        return (
+            (has_files and ".py::" not in name)
+            or any(other.startswith(f"{name}/") for other in names)
+            or name.startswith("failed package: ")
+        )
+
+    kept = [test for test, name in zip(tests, names, strict=True) if not stands_for_others(name)]
+    return kept or tests
 
 
 def add_test_name(line: ErrorLine, lines: list[str]) -> ErrorLine:
@@ -81,7 +124,7 @@ def add_test_name(line: ErrorLine, lines: list[str]) -> ErrorLine:
                 "test",
                 test.message,
                 f"{line.text} ({test.message.removeprefix('failed test: ')})",
-                line.name,
+                detail=test.detail or line.message,
                 is_strong=True,
             )
     return line

@@ -18,5 +18,7 @@ class ErrorLine(msgspec.Struct, frozen=True, gc=False):
     text: str
     name: str = ""
     """The exception or the code. Messages with different names are different errors."""
+    detail: str = ""
+    """What else is worth reading and does not identify it: the assertion of a failed test."""
     is_strong: bool = False
     """True if the form alone proves an error, whatever the status is."""

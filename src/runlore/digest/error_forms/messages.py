@@ -111,19 +111,31 @@ def find_error_message(lines: list[str], n: int) -> ErrorLine | None:
 def find_error_word(lines: list[str], n: int) -> ErrorLine | None:
     line = lines[n]
     low = line.lower()
-    return (
-        None
-        if len(line) > 300 or not _has_error_word(low) or _is_wrapper(low)
-        else ErrorLine("message", strip_prefix(line), line.strip())
-    )
+    if len(line) > 300 or not _has_error_word(low) or _is_wrapper(low):
+        return None
+    if line.endswith(_CODE_ENDS) or (n and _FRAME in lines[n - 1][:40]):
+        return None
+    if line.endswith(":") and len(line.split()) <= _MAX_TITLE_WORDS and n + 1 < len(lines):
+        line = lines[n + 1]  # The title of a message.
+    return ErrorLine("message", strip_prefix(line), line.strip())
+
+
+_MAX_TITLE_WORDS = 3
+_CODE_ENDS = ("(", "{", ";", "[")
+_FRAME = '  File "'
 
 
 def find_wrapper(lines: list[str], n: int) -> ErrorLine | None:
+    line = lines[n]
+    low = line.lower()
     return (
-        ErrorLine("message", strip_prefix(lines[n]), lines[n].strip())
-        if _is_wrapper(lines[n].lower())
+        ErrorLine("message", strip_prefix(line), line.strip())
+        if _is_wrapper(low) and _WORDY.search(_ONLY_FAILED.sub("", low))
         else None
     )
+
+
+_ONLY_FAILED = re.compile(r"\b(?:error|fail(?:ed|ure)?|exit)\b")
 
 
 PREFIX = re.compile(

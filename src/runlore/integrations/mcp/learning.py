@@ -6,10 +6,12 @@ Agents write proposals; only a person, on the command line, approves them.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 from ... import query
 from ...config import Config
 from ...errors import NotFound
+from ...files.git import git_remote
 from ...lessons import Lesson, actions
 from ...mine import known_errors
 from ...mine.known_errors import KnownFix, Recurring
@@ -31,7 +33,12 @@ def _check(store: Store) -> None:
 def fix(store: Store, _: Config, args: ask.Fix, place: Place | None) -> Result:
     _check(store)
     answer = known_errors.find_fixes(
-        store, args.error, Filter(repo=args.repo or None), datetime.now(UTC), limit=ERRORS
+        store,
+        args.error,
+        Filter(repo=args.repo or None),
+        datetime.now(UTC),
+        limit=ERRORS,
+        here=git_remote(Path.cwd()),
     )
     start = resume(place, [one.fingerprint for one in answer.found]) if place else 0
     hints = []
@@ -68,11 +75,13 @@ def _error(at: int, error: Recurring, offset: int) -> Entry:
         f" {(error.last_at or '?')[:10]}, got over it in {error.fixed}"
     )
     fixes = [
-        f"  {line(fix.uid, 200)}#{fix.seq} {fix.how}: {line(fix.steps[0].summary, 200)}"
+        f"  {line(fix.uid, 200)}#{fix.seq} {fix.how}{_where(fix)}:"
+        f" {line(fix.after or fix.steps[0].summary, 200)}"
+        f"{f'; cause, as the agent wrote: {line(fix.cause, 300)}' if fix.cause else ''}"
         for fix in error.fixes
     ]
     if not fixes:
-        fixes = [f"  {line(error.last_uid, 200)}#{error.last_seq} what fixed it is not known"]
+        fixes = [f"  {line(error.last_uid, 200)}#{error.last_seq} no fix is proven"]
     data = {
         "fingerprint": error.fingerprint,
         "likeness": error.likeness,
@@ -82,7 +91,7 @@ def _error(at: int, error: Recurring, offset: int) -> Entry:
         at=at,
         key=error.fingerprint,
         head="\n".join([head, *fixes]),
-        body=_diff(error.fixes),
+        body=error.fixes[0].change if error.fixes else "",
         offset=offset,
         data=data,
     )
@@ -92,9 +101,9 @@ def _ref(fix: KnownFix) -> str:
     return f"{fix.uid}#{fix.seq}"
 
 
-def _diff(fixes: tuple[KnownFix, ...]) -> str:
-    """Return the diff of the most certain fix."""
-    return fixes[0].diff if fixes else ""
+def _where(fix: KnownFix) -> str:
+    """Return the repository of a fix that is not of the asker's."""
+    return f" (in {line(fix.repo, 100)})" if fix.is_elsewhere and fix.repo else ""
 
 
 def lessons(store: Store, config: Config, args: ask.Lessons, place: Place | None) -> Result:

@@ -1,0 +1,226 @@
+"""The same call: whether a later call repeats one that failed, as it was or made differently.
+
+Work of another kind with the same program is another call, and so is the same work in another
+folder.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from difflib import SequenceMatcher
+
+from . import Signature
+from .attempts import Attempt
+from .changes import changed_words, likeness
+from .shell_commands import Command, is_wrapper
+
+NEAR = 6
+"""Attempts within which a call that was made differently is taken for the same one."""
+MIN_LIKENESS, MIN_SCRIPT_LIKENESS, MIN_NAMED_LIKENESS = 0.6, 0.75, 0.4
+"""The share of equal words from which two calls are the same call, made differently: of any two, of
+two scripts within a command, and of two of which the error names what differs."""
+
+
+def match_calls(failed: Attempt, later: Attempt, signature: Signature, distance: int) -> str | None:
+    """Return "same" for the same call, or how a call that was made differently is known to have the
+    same purpose; None for other work."""
+    if failed.call is None or later.call is None or failed.action != later.action:
+        return None
+    if failed.action == "shell":
+        return _match_commands(failed, later, signature, distance)
+    if failed.action == "edit":
+        return _match_edits(failed, later)
+    if failed.call.tool != later.call.tool:
+        return None
+    if failed.text == later.text:
+        return "same"
+    is_near = distance <= NEAR and bool(failed.text) and failed.action != "web"
+    if not is_near:
+        return None
+    if failed.files:
+        return "changed tool" if failed.files & later.files else None
+    return "changed tool" if likeness(failed.text, later.text) >= MIN_LIKENESS else None
+
+
+def _match_edits(failed: Attempt, later: Attempt) -> str | None:
+    """Return how an edit is known to be one that failed: it makes the same change to the file."""
+    if not failed.files & later.files:
+        return None
+    if failed.text == later.text:
+        return "same"
+    mine, other = _added_lines(failed.text), _added_lines(later.text)
+    shared = len(mine & other)
+    return "changed edit" if shared and shared >= len(mine) / 2 else None
+
+
+def _added_lines(diff: str) -> set[str]:
+    return {line[1:].strip() for line in diff.splitlines() if line[:1] == "+" and line[1:].strip()}
+
+
+def _match_commands(
+    failed: Attempt, later: Attempt, signature: Signature, distance: int
+) -> str | None:
+    mine = failed.command
+    is_missing = signature.template.startswith("command not found: ")
+    # Most commands share no word, and need not be parsed.
+    if not mine.key or not (is_missing or _may_share_head(mine, later.shell)):
+        return None
+    other = later.command
+    if not other.key or _gives_up(failed, later):
+        return None
+    if find_place(failed) != find_place(later):
+        is_moved = distance <= NEAR and _ABOUT_PLACE.search(signature.sample) is not None
+        return "changed place" if is_moved and mine.key == other.key else None
+    is_script = _holds_script(failed.text) or _holds_script(later.text)
+    if mine.key == other.key and not (is_script and failed.text != later.text):
+        return "same"
+    if "git commit" in mine.heads and "git commit" in other.heads:
+        return "same"  # Its message makes no difference.
+    if is_missing:
+        return _match_missing(signature.name, mine, other, distance)
+    if failed.call is not None and failed.call.kind == "test_run":
+        is_run = later.call is not None and later.call.kind == "test_run"
+        return "same" if is_run and _covers(other, mine, signature) else None
+    if not set(mine.heads) & set(other.heads) or distance > NEAR:
+        return None
+    alike = likeness(failed.text, later.text)
+    if is_script:
+        return "changed script" if alike >= MIN_SCRIPT_LIKENESS else None
+    if alike >= MIN_NAMED_LIKENESS and has_named_change(signature, failed, later):
+        return "changed named"
+    is_alike = alike >= MIN_LIKENESS and not mine.is_read_only and _share_target(mine, other)
+    return "changed alike" if is_alike else None
+
+
+def _may_share_head(command: Command, text: str) -> bool:
+    return any(all(word in text for word in head.split()) for head in command.heads)
+
+
+def _share_target(mine: Command, other: Command) -> bool:
+    """Return True if two commands name the same thing, whichever version of it."""
+    heads = {word for command in (mine, other) for head in command.heads for word in head.split()}
+    names, others = (
+        {
+            name
+            for word in command.operands - heads
+            if len(name := _VERSION.split(word)[0]) > 1  # `--verbosity 2` names nothing.
+        }
+        for command in (mine, other)
+    )
+    return bool(names & others - _SUBCOMMANDS) or names <= _SUBCOMMANDS
+
+
+_VERSION = re.compile(r"[=<>~!@\[]")
+_SUBCOMMANDS = frozenset("install add run test build i pip exec".split())
+
+
+def _gives_up(failed: Attempt, later: Attempt) -> bool:
+    """Return True for a call that asks for help or undoes the work, which is no success of it."""
+    if "git stash" in failed.text:  # It showed the state before the work.
+        return True
+    return any(word in _GIVES_UP and word not in failed.text for word in later.text.split())
+
+
+_GIVES_UP = frozenset(
+    "--help -h help --version --abort --skip --quit --dry-run --collect-only --list stash".split()
+)
+
+
+def _holds_script(text: str) -> bool:
+    """Return True for a command with a program in it: a here-document, or the text after `-c`."""
+    return "<<" in text or _INLINE_CODE.search(text) is not None
+
+
+_INLINE_CODE = re.compile(r"\b(?:python[\d.]*|node|ruby|perl|php|deno|bun)\s(?:-\S+\s+)*-[ce]\b")
+
+
+_ABOUT_PLACE = re.compile(
+    r"(?i)no such file|not found|not a git repo|does not exist|no rule to make|missing script"
+    r"|could ?n[o']t (?:find|open|read)|cannot find|can't (?:find|open|read)|no matches found"
+)
+
+
+def find_place(attempt: Attempt) -> str:
+    """Return the folder in which a command ran, as far as it is known."""
+    cwd = (attempt.call.cwd if attempt.call else None) or ""
+    folder = attempt.command.directory.strip("'\"")
+    return posixpath.normpath(posixpath.join(cwd, folder)) if cwd or folder else ""
+
+
+def _match_missing(program: str, mine: Command, other: Command, distance: int) -> str | None:
+    """Return how a command is known to do what one with a missing program was to do.
+
+    Either the program runs now, or another one does the same soon after.
+    """
+    if program in other.programs:
+        return "same" if mine.key == other.key else None
+    if distance > NEAR:
+        return None
+    rest = mine.operands - {program}
+    return "changed program" if rest and len(rest & other.operands) / len(rest) >= 0.5 else None
+
+
+def _covers(other: Command, mine: Command, signature: Signature) -> bool:
+    """Return True if a run of tests includes what failed, judged by the commands."""
+    if not set(mine.heads) & set(other.heads):
+        return False
+    if other.selects and signature.kind == "test":
+        pieces = [
+            piece for selected in other.selects for piece in _NAME_PARTS.split(selected) if piece
+        ]
+        if not any(piece in signature.sample for piece in pieces):
+            return False
+    targets = other.operands - {"test", "run"} - frozenset(other.selects)
+    return (
+        not targets
+        or "..." in targets
+        or bool(targets & mine.operands)
+        or any(target in signature.sample for target in targets)
+    )
+
+
+_NAME_PARTS = re.compile(r"[|,()\s^$'\"*.?]+")
+
+
+def has_named_change(signature: Signature, failed: Attempt, later: Attempt) -> bool:
+    """Return True if the error names a word that only the failing call has.
+
+    Of a command that only reads, it must have been replaced by a like one: else other text was
+    read.
+    """
+    removed, added = changed_words(failed.text, later.text)
+    named = {
+        word
+        for changed in removed
+        for word in {changed.strip("'\"`;,()"), *_VALUES.findall(changed)}
+        if len(word) > 2 and " " not in changed and word in signature.sample
+    }
+    targets = [word for word in added if not word.startswith("-")]
+    if any(_is_like(word, other.strip("'\"`;,()")) for word in named for other in targets):
+        return True
+    if not named or failed.command.is_read_only:
+        return False
+    mine, other = failed.command.operands, later.command.operands
+    return not targets or len(mine & other) >= len(mine) / 2
+
+
+def has_other_wrapper(failed: Attempt, later: Attempt) -> bool:
+    """Return True if the same command was started differently: by another program or in another
+    environment, as in `PYTHONPATH=. pytest` and `uv run pytest`."""
+    if failed.command.key != later.command.key:
+        return False
+    removed, added = changed_words(failed.text, later.text)
+    return any(is_wrapper(word) for word in (*removed, *added))
+
+
+_VALUES = re.compile(r"--?[\w-]{2,}|[\w./@-]{4,}")
+
+
+def _is_like(word: str, other: str) -> bool:
+    """Return True if a word was quoted or corrected: the same file elsewhere, its folder, or nearly
+    the same name."""
+    if word in other or posixpath.basename(word) == posixpath.basename(other):
+        return True
+    is_folder = len(other) > 3 and word.startswith(f"{other.rstrip('/')}/")
+    return is_folder or SequenceMatcher(None, word, other).ratio() >= 0.8
