@@ -86,8 +86,8 @@ def prepare(place: Path, sessions: int, lessons: int) -> Path:
             Lesson(
                 id=f"l{n:04}",
                 status="approved",
-                problem=f"problem {n} of this repository, in some words",
-                resolution="do this and that " * 8,
+                when=f"problem {n} of this repository, in some words",
+                do="do this and that " * 8,
                 evidence=tuple(f"toy:s{n:05}#{k}" for k in range(8)),
                 sessions=3 + n % 9,
                 confidence=n / 1000,

@@ -239,8 +239,8 @@ def test_a_session_that_failed_is_told_as_such() -> None:
 # ── lessons ───────────────────────────────────────────────────────────────────────────────────────
 def teach(name: str, **fields: Any) -> Lesson:
     given = {
-        "problem": "npm fails here",
-        "resolution": "use pnpm",
+        "when": "npm fails here",
+        "do": "use pnpm",
         "evidence": ("toy:a#1",),
         "sessions": 3,
         "status": "approved",
@@ -258,9 +258,9 @@ def test_a_start_tells_the_lessons_that_fit_with_what_they_cost(home: Path, repo
     transcript(home, repo, "fix the flaky test")
     run_sync()
     teach("abc", repo="acme/shop", confidence=0.5)
-    teach("def", problem="elsewhere", repo="acme/other")
-    teach("open", problem="not approved", status="proposed")
-    teach("mine", problem="another agent's", agent="codex")
+    teach("def", when="elsewhere", repo="acme/other")
+    teach("open", when="not approved", status="proposed")
+    teach("mine", when="another agent's", agent="codex")
     said_first, head, *lines = start.reply_to_start(
         "claude", {"cwd": str(repo), "session_id": "s1"}
     ).splitlines()
@@ -302,22 +302,22 @@ def test_few_lessons_are_told_and_none_beyond_the_budget(home: Path, repo: Path)
     for n in range(30):
         teach(
             f"l{n:02}",
-            problem=f"{n} " + "Q" * 1000,
-            resolution="ZX9 " * 1000,
+            when=f"{n} " + "Q" * 1000,
+            do="ZX9 " * 1000,
             confidence=0.9 - n / 100,
         )
     text = start.reply_to_start("claude", {"cwd": str(repo), "session_id": "s"})
     assert tokens(text) <= 800
     assert [line[-4:-1] for line in text.splitlines()[1:]] == ["l00"]
     for n in range(30):
-        teach(f"l{n:02}", problem=f"problem {n}", confidence=0.9 - n / 100)
+        teach(f"l{n:02}", when=f"problem {n}", confidence=0.9 - n / 100)
     assert [
         line[-4:-1] for line in start.reply_to_start("claude", {"cwd": str(repo)}).splitlines()[1:]
     ] == ["l00", "l01", "l02"]
 
 
 def test_a_hostile_lesson_stays_a_quotation(home: Path, repo: Path) -> None:
-    teach("abc", problem=HOSTILE, resolution=HOSTILE)
+    teach("abc", when=HOSTILE, do=HOSTILE)
     text = start.reply_to_start("claude", {"cwd": str(repo)})
     assert text.replace("\n", "").isprintable()
     assert len(text.splitlines()) == 2
@@ -363,7 +363,7 @@ def failure(repo: Path, error: object, session: str = "s1", **more: object) -> d
 def test_a_failing_tool_is_told_the_lesson_on_it_and_once(home: Path, repo: Path) -> None:
     found = signature("Error: Cannot find module 'vite'")
     assert found is not None
-    teach("abc", fingerprint=found.fingerprint, resolution="Run `npm install vite`")
+    teach("abc", fingerprint=found.fingerprint, do="Run `npm install vite`")
     teach("other")
     text = fail.reply_to_failure("claude", failure(repo, "x\nError: Cannot find module 'vite'"))
     assert text is not None
@@ -401,7 +401,7 @@ def chosen(command: str = "") -> list[Lesson]:
 def test_a_failing_command_is_told_the_lesson_on_it_whatever_it_says(
     home: Path, repo: Path
 ) -> None:
-    teach("abc", kind="retries", about="make deploy", resolution="log in first")
+    teach("abc", kind="retries", about="make deploy", do="log in first")
 
     def reply_for(
         command: object, session: str, error: str = "Error: connection to host-17 refused"
@@ -413,7 +413,7 @@ def test_a_failing_command_is_told_the_lesson_on_it_whatever_it_says(
     assert "log in first" in (reply_for("cd app && make deploy", "s1") or "")
     assert reply_for("make deploy", "s1", "Error: nobody listens") is None, "once in a session"
     assert reply_for("make deploy PROD=1", "s2", "exit code 1") is not None
-    teach("odd", kind="retries", about='py "x y"', resolution="quote it")
+    teach("odd", kind="retries", about='py "x y"', do="quote it")
     assert [one.id for one in chosen(command='py "x y"')] == ["odd"]
     assert [one.id for one in chosen()] == ["abc", "odd"]
     for command in ("make test", ["make deploy"], "", None):

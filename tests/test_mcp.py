@@ -66,8 +66,8 @@ GOOD: dict[str, dict[str, Any]] = {
     "fix": {"error": "[main 1a2b3c4] x\nmake: ***"},
     "lessons": {"task": "fix the build"},
     "propose_lesson": {
-        "problem": "the build fails",
-        "resolution": "make it long",
+        "when": "the build fails",
+        "do": "make it long",
         "evidence": ["alpha#3"],
     },
 }
@@ -110,19 +110,19 @@ BAD: list[tuple[str, Any, str]] = [
     ("fix", {}, "bad_arguments"),
     ("fix", {"error": "x" * 20_001}, "bad_arguments"),
     ("lessons", {"task": ["a"]}, "bad_arguments"),
-    ("propose_lesson", {"problem": "p", "resolution": "r"}, "bad_arguments"),
-    ("propose_lesson", {"problem": "p", "resolution": "r", "evidence": []}, "bad_arguments"),
+    ("propose_lesson", {"when": "p", "do": "r"}, "bad_arguments"),
+    ("propose_lesson", {"when": "p", "do": "r", "evidence": []}, "bad_arguments"),
     (
         "propose_lesson",
-        {"problem": "p", "resolution": "r", "evidence": ["alpha"] * 13},
+        {"when": "p", "do": "r", "evidence": ["alpha"] * 13},
         "bad_arguments",
     ),
-    ("propose_lesson", {"problem": "p", "resolution": "r", "evidence": ["nobody"]}, "not_found"),
-    ("propose_lesson", {"problem": "p", "resolution": "r", "evidence": ["alpha#99"]}, "not_found"),
-    ("propose_lesson", {"problem": " ", "resolution": "r", "evidence": ["alpha"]}, "invalid_value"),
+    ("propose_lesson", {"when": "p", "do": "r", "evidence": ["nobody"]}, "not_found"),
+    ("propose_lesson", {"when": "p", "do": "r", "evidence": ["alpha#99"]}, "not_found"),
+    ("propose_lesson", {"when": " ", "do": "r", "evidence": ["alpha"]}, "invalid_value"),
     (
         "propose_lesson",
-        {"problem": "p", "resolution": "r", "evidence": ["alpha"], "status": "approved"},
+        {"when": "p", "do": "r", "evidence": ["alpha"], "status": "approved"},
         "bad_arguments",
     ),
     ("nothing", {}, "bad_arguments"),
@@ -228,8 +228,8 @@ def shelf() -> Shelf:
 
 def lesson(name: str, **fields: Any) -> Lesson:
     given = {
-        "problem": "the build fails",
-        "resolution": "see a.c",
+        "when": "the build fails",
+        "do": "see a.c",
         "evidence": ("toy:alpha#3",),
         "sessions": 3,
         "status": "approved",
@@ -574,15 +574,15 @@ def test_which_lessons_a_session_was_told_stands_in_the_answer_in_either_form(
 
 def test_what_an_agent_proposes_is_never_approved_by_it(stores: Stores) -> None:
     asked = {
-        "problem": "deploys fail",
-        "resolution": "use the token ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
+        "when": "deploys fail",
+        "do": "use the token ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
         "evidence": ["alpha#3"],
     }
     made = call(stores, "propose_lesson", asked).structured_content["lessons"][0]
     assert made["status"] == "proposed"
     kept = shelf().get(made["id"])
     assert (kept.by, kept.evidence, kept.is_ready(1)) == ("agent", ("toy:alpha#3",), False)
-    assert "ghp_" not in kept.resolution
+    assert "ghp_" not in kept.do
     assert call(stores, "lessons", {"task": "deploys"}).structured_content["lessons"] == []
     shelf().put(msgspec.structs.replace(kept, status="approved"))
     assert call(stores, "propose_lesson", asked).structured_content["lessons"] == [
@@ -596,8 +596,8 @@ def test_lessons_and_fixes_are_fenced_and_keep_to_their_budget(stores: Stores, r
         shelf().put(
             lesson(
                 f"long{n}",
-                problem=f"the build {HOSTILE}",
-                resolution=clean(body)[:9_000] or "x",
+                when=f"the build {HOSTILE}",
+                do=clean(body)[:9_000] or "x",
                 repo="x" * 300,
             )
         )

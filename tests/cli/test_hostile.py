@@ -93,7 +93,7 @@ LEARNED = [
     ["lessons", "show", "evil"],
     ["lessons", "show", "evil", "--json"],
     ["lessons", "approve", "evil", "--why", POISON],
-    ["lessons", "edit", "evil", "--problem", POISON],
+    ["lessons", "edit", "evil", "--when", POISON],
     ["lessons", "render", "--dry-run"],
     ["lessons", "render", "--json", "--dry-run"],
     ["lessons", "show", POISON],
@@ -118,7 +118,7 @@ def test_no_lesson_lets_an_escape_through(
         )
         (poisoned / f"{name}.jsonl").write_bytes(text)
     run("sync")
-    fields = "problem resolution kind repo path tool agent about key why notes last_at".split()
+    fields = "when do avoid kind repo path tool agent about key why notes last_at".split()
     words = dict.fromkeys(fields, POISON)
     shelf = Shelf(home / ".runlore/lessons")
     shelf.put(
@@ -136,8 +136,8 @@ def test_no_lesson_lets_an_escape_through(
             id="evil2",
             status="approved",
             sessions=9,
-            problem=POISON,
-            resolution=POISON,
+            when=POISON,
+            do=POISON,
             evidence=("toy:once#3",),
         )
     )

@@ -61,7 +61,7 @@ ANSWERS: dict[tuple[str, str], str] = {
     ("hooks install", ""): "hooks install claude --dry-run",
     ("hooks remove", ""): "hooks remove claude --dry-run",
     ("hooks status", ""): "hooks status",
-    ("lessons add", ""): "lessons add --problem p --resolution r --evidence latest",
+    ("lessons add", ""): "lessons add --when p --do r --evidence latest",
     ("lessons approve", ""): "lessons approve abc",
     ("lessons edit", ""): "lessons edit abc --repo shop",
     ("lessons list", ""): "lessons list --all",
@@ -216,8 +216,8 @@ def fill(run: Run, live: Path) -> None:
         Shelf(live.parent / "lessons").put(
             Lesson(
                 id=name,
-                problem="it fails",
-                resolution="do this",
+                when="it fails",
+                do="do this",
                 evidence=("runlore:x#1",),
                 sessions=3,
             )

@@ -50,8 +50,8 @@ def met(home: Path) -> None:
 
 def lesson(name: str = "abc", **fields: object) -> Lesson:
     given = {
-        "problem": "it fails",
-        "resolution": "do this",
+        "when": "it fails",
+        "do": "do this",
         "evidence": ("toy:a#1",),
         "sessions": 3,
         **fields,
@@ -66,7 +66,7 @@ def test_a_proposal_is_found_approved_and_told(run: Run, met: None, shelf: Shelf
     assert "1 new proposal" in run("lessons", "propose").stderr
     [made] = shelf.read()[0]
     assert (made.status, made.sessions, made.helped, made.repo) == ("proposed", 4, 3, "acme/shop")
-    assert "+fixed" in made.resolution
+    assert "+fixed" in made.do
     assert "KeyError" in run("lessons", "list").stdout
     assert "agents are told" in run("lessons", "approve", made.id[:6], "--why", "seen it").stderr
     assert (shelf.get(made.id).status, shelf.get(made.id).why) == ("approved", "seen it")
@@ -106,9 +106,9 @@ def test_little_evidence_waits(run: Run, shelf: Shelf) -> None:
 
 def test_an_edit_changes_the_words_and_where_it_applies(run: Run, shelf: Shelf) -> None:
     shelf.put(lesson())
-    run("lessons", "edit", "abc", "--resolution", "do that", "--repo", "shop")
+    run("lessons", "edit", "abc", "--do", "do that", "--repo", "shop")
     made = shelf.get("abc")
-    assert (made.resolution, made.repo, made.problem, made.edited) == (
+    assert (made.do, made.repo, made.when, made.edited) == (
         "do that",
         "shop",
         "it fails",
@@ -122,9 +122,9 @@ def test_a_lesson_by_hand_needs_evidence_that_there_is(run: Run, met: None, shel
     words = [
         "lessons",
         "add",
-        "--problem",
+        "--when",
         "the build is slow",
-        "--resolution",
+        "--do",
         "use the cache ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
     ]
     assert run(*words).exit_code == 2
@@ -135,7 +135,7 @@ def test_a_lesson_by_hand_needs_evidence_that_there_is(run: Run, met: None, shel
     [made] = shelf.read()[0]
     assert (made.status, made.by, made.evidence) == ("proposed", "person", ("toy:s1#0",))
     assert made.fingerprint
-    assert "ghp_" not in made.resolution
+    assert "ghp_" not in made.do
     run("lessons", "approve", made.id)
     run(*words, "--evidence", "toy:s1#0", "--error", "KeyError: 'user'")
     assert shelf.get(made.id).status == "approved"
@@ -169,7 +169,7 @@ def test_a_block_comes_and_goes_to_the_byte(
     file = tmp_path / "AGENTS.md"
     if text is not None:
         file.write_bytes(text)
-    shelf.put(lesson(status="approved", problem="it <!-- fails -->", resolution="do\nthis"))
+    shelf.put(lesson(status="approved", when="it <!-- fails -->", do="do\nthis"))
     shelf.put(lesson("def"))
     dry = run("lessons", "render", str(file), "--dry-run")
     assert "+- it ‹!-- fails --›: do this [abc]" in dry.stdout
@@ -181,7 +181,7 @@ def test_a_block_comes_and_goes_to_the_byte(
     assert written.startswith(text or b"")
     assert b"def" not in written
     assert b"\n" not in written.replace(b"\r\n", b"") or b"\r\n" not in (text or b"")
-    shelf.put(lesson("ghi", status="approved", problem="more"))
+    shelf.put(lesson("ghi", status="approved", when="more"))
     assert run("lessons", "render", str(file), "--yes").exit_code == 0
     assert file.read_bytes().count(b"begin") == 1
     assert b"[ghi]" in file.read_bytes()
@@ -252,8 +252,8 @@ def test_a_block_is_short_says_for_whom_and_what_it_costs_and_holds_no_secret(
         lesson(
             status="approved",
             agent="claude",
-            problem="no <path>",
-            resolution=f"use {secret} for <details>\n{'word ' * 900}",
+            when="no <path>",
+            do=f"use {secret} for <details>\n{'word ' * 900}",
         )
     )
     done = run("lessons", "render", str(file), "--yes")
@@ -267,11 +267,9 @@ def test_a_block_is_short_says_for_whom_and_what_it_costs_and_holds_no_secret(
 def test_a_secret_that_somebody_wrote_into_a_file_goes_when_lessons_are_looked_at_again(
     run: Run, met: None, shelf: Shelf
 ) -> None:
-    shelf.put(
-        lesson("abc", status="approved", resolution="use ghp_R7kQ2mZx9LpW4vTn8YcB1sDf6HgJ3eUa0iOw")
-    )
+    shelf.put(lesson("abc", status="approved", do="use ghp_R7kQ2mZx9LpW4vTn8YcB1sDf6HgJ3eUa0iOw"))
     run("lessons", "propose")
-    assert "use [redacted:" in shelf.get("abc").resolution
+    assert "use [redacted:" in shelf.get("abc").do
     assert "0 new proposals, 0 lessons" in run("lessons", "propose").stderr
 
 
@@ -327,9 +325,7 @@ def test_the_effect_of_a_lesson_that_was_told_is_measured(
     run: Run, home: Path, met: None, shelf: Shelf
 ) -> None:
     assert "no lesson was told" in run("measure").stderr
-    shelf.put(
-        lesson(status="approved", fingerprint=fingerprint_of("key"), problem="it \x1b[31mfails")
-    )
+    shelf.put(lesson(status="approved", fingerprint=fingerprint_of("key"), when="it \x1b[31mfails"))
     deliver.record_delivery(
         home / ".runlore",
         "text",
@@ -491,7 +487,7 @@ def test_forgetting_a_session_reaches_lessons_and_the_notes_on_what_was_told(
     assert b"s0" not in (place / deliver.FILE_NAME).read_bytes()
     run("forget", "toy:s1", "toy:s2", "--yes")
     gone = shelf.get(made.id)
-    assert (gone.status, gone.resolution, gone.evidence) == ("approved", "", ())
+    assert (gone.status, gone.do, gone.evidence) == ("approved", "", ())
     assert "KeyError" not in (shelf.folder / f"{made.id}.md").read_text()
     assert "lesson" not in run("forget", "toy:s3", "--yes").stderr
 
@@ -526,7 +522,7 @@ def test_the_model_that_passed_where_others_failed_is_proposed_for_a_skill(
         if one["kind"] == "skill"
     ]
     assert (found["about"], found["helped"], found["sessions"]) == ("refactor", 2, 4)
-    assert "Give it to strong" in found["resolution"]
+    assert "Give it to strong" in found["do"]
     assert {one["model"] for one in json.loads(run("retro", "--json").stdout)["skills"]} == {
         "small",
         "strong",
@@ -555,10 +551,8 @@ def test_two_that_decide_at_once_lose_nothing(run: Run, shelf: Shelf) -> None:
     shelf.put(lesson("abc"))
     before = shelf.get("abc")
     run("lessons", "approve", "abc", "--why", "seen it")
-    made = actions.edit(
-        settings.load(), before, msgspec.structs.replace(before, resolution="do that")
-    )
-    assert (made.status, made.why, made.resolution, made.edited) == (
+    made = actions.edit(settings.load(), before, msgspec.structs.replace(before, do="do that"))
+    assert (made.status, made.why, made.do, made.edited) == (
         "approved",
         "seen it",
         "do that",
@@ -590,7 +584,7 @@ def test_secrets_in_what_a_person_writes_are_not_kept(run: Run, shelf: Shelf) ->
         "lessons",
         "edit",
         "abc",
-        "--resolution",
+        "--do",
         f"log in with {secret}",
         "--repo",
         "acme/\x1b[31mshop",

@@ -37,8 +37,8 @@ assert MET is not None
 ERROR = ErrorSummary(signature=MET, count=1, seqs=(30,))
 LESSON = Lesson(
     id="abc",
-    problem="p",
-    resolution="r",
+    when="p",
+    do="r",
     kind="error",
     fingerprint=MET.fingerprint,
     evidence=("toy:1#3",),

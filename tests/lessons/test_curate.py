@@ -28,15 +28,15 @@ def proposed(
 
 
 def about(lessons: list[Lesson], word: str) -> Lesson:
-    [found] = [one for one in lessons if word in one.problem + one.resolution]
+    [found] = [one for one in lessons if word in one.when + one.do]
     return found
 
 
 def test_an_error_that_sessions_got_over_becomes_a_proposal_with_what_ended_it() -> None:
     found = about(proposed(fleet(1, 30, {"recovery": [2, 9, 20]})), "vite")
     assert (found.status, found.kind, found.by) == ("proposed", "error", "mined")
-    assert found.problem == "Error: Cannot find module 'vite'"
-    assert found.resolution == "Run `npm install vite`, then try again."
+    assert found.when == "Error: Cannot find module 'vite'"
+    assert found.do == "Run `npm install vite`, then try again."
     assert (found.sessions, found.helped, found.repo) == (3, 3, "acme/shop")
     assert {ref.partition("#")[0] for ref in found.evidence} == {"toy:0002", "toy:0009", "toy:0020"}
     assert 0 < found.confidence < 1
@@ -71,7 +71,7 @@ def test_what_ended_an_error_in_one_session_only_becomes_no_lesson() -> None:
         cases[n] = msgspec.structs.replace(
             cases[n], digest=msgspec.structs.replace(cases[n].digest, fixes=fixes)
         )
-    assert [one for one in proposed(cases) if "vite" in one.problem] == []
+    assert [one for one in proposed(cases) if "vite" in one.when] == []
 
 
 def test_commands_that_differ_in_what_they_are_done_to_are_told_by_what_they_share() -> None:
@@ -92,7 +92,7 @@ def test_commands_that_differ_in_what_they_are_done_to_are_told_by_what_they_sha
         cases[2], digest=msgspec.structs.replace(digest, fixes=fixes)
     )
     found = about(proposed(cases), "vite")
-    assert (found.helped, found.resolution.partition(" for it")[0]) == (3, "Run `npm install`")
+    assert (found.helped, found.do.partition(" for it")[0]) == (3, "Run `npm install`")
 
 
 def test_a_second_look_changes_nothing() -> None:
@@ -124,13 +124,13 @@ def test_a_rejected_correction_stays_rejected_when_its_words_and_sessions_change
 def test_what_was_approved_keeps_its_words_and_gets_the_evidence_of_today() -> None:
     approved = msgspec.structs.replace(
         decide(about(proposed(fleet(1, 40, {"recovery": [2, 9]})), "vite"), "approved", NOW),
-        resolution="mine",
+        do="mine",
     )
     [now] = proposed(fleet(1, 40, {"recovery": [2, 9, 35]}), [approved])
-    assert (now.resolution, now.status, now.sessions) == ("mine", "approved", 3)
+    assert (now.do, now.status, now.sessions) == ("mine", "approved", 3)
     edited = msgspec.structs.replace(approved, status="proposed", edited=True)
     [now] = proposed(fleet(1, 40, {"recovery": [2, 9, 35]}), [edited])
-    assert (now.resolution, now.sessions) == ("mine", 3)
+    assert (now.do, now.sessions) == ("mine", 3)
 
 
 def test_only_the_configuration_approves_by_itself_and_only_what_passes() -> None:
@@ -167,8 +167,8 @@ def test_sessions_after_the_decision_that_go_another_way_are_counted() -> None:
 def test_two_lessons_are_merged_and_one_is_superseded() -> None:
     one = Lesson(
         id="a",
-        problem="p",
-        resolution="r",
+        when="p",
+        do="r",
         evidence=("toy:1#1", "toy:2#1"),
         sessions=2,
         repo="x/y",
@@ -176,14 +176,14 @@ def test_two_lessons_are_merged_and_one_is_superseded() -> None:
     )
     other = Lesson(
         id="b",
-        problem="q",
-        resolution="s",
+        when="q",
+        do="s",
         evidence=("toy:2#1", "toy:3#4"),
         sessions=2,
         status="approved",
     )
     gone, kept = merge(one, other, LATER)
-    assert (gone.status, gone.superseded_by, gone.problem) == ("superseded", "b", "p")
+    assert (gone.status, gone.superseded_by, gone.when) == ("superseded", "b", "p")
     assert kept.evidence == ("toy:2#1", "toy:3#4", "toy:1#1")
     assert (kept.sessions, kept.repo, kept.status, kept.fingerprint) == (3, "", "approved", "f")
 
@@ -195,7 +195,7 @@ def test_nothing_that_may_be_told_is_without_evidence_on_a_fleet_with_everything
     ready = [one for one in proposed(cases, thresholds=Thresholds(auto=True)) if one.is_ready(3)]
     assert {one.kind for one in ready} == {"error", "correction", "flaky"}
     for one in ready:
-        assert one.resolution
+        assert one.do
         for ref in one.evidence:
             uid, _, seq = ref.partition("#")
             assert 0 <= int(seq) <= by_uid[uid].digest.covers.last_seq

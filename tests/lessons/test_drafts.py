@@ -39,7 +39,7 @@ def with_sessions(cases: list[Case], plant: object, numbers: list[int]) -> list[
 def test_a_command_that_fails_again_and_again_is_told_with_what_ended_that() -> None:
     cases = with_sessions(fleet(1, 30, {}), stormy, [3, 9, 20])
     found = about(proposed(cases), "make deploy")
-    assert (found.kind, found.about, found.resolution) == (
+    assert (found.kind, found.about, found.do) == (
         "retries",
         "make deploy",
         "Run `make login`, then try again.",
@@ -64,7 +64,7 @@ def test_what_is_told_with_its_error_is_not_told_with_its_command_as_well() -> N
 
 def test_a_test_that_passes_when_it_is_run_again_is_told_as_such() -> None:
     found = about(proposed(fleet(1, 30, {"flaky_test": [3, 9, 20]})), "test_checkout")
-    assert (found.kind, found.resolution, found.helped) == ("flaky", RUN_AGAIN, 3)
+    assert (found.kind, found.do, found.helped) == ("flaky", RUN_AGAIN, 3)
     assert found.fingerprint
 
 
@@ -80,7 +80,7 @@ def test_a_step_that_takes_minutes_is_told_with_how_many_and_never_approved_by_i
     cases = fleet(1, 30, {"slow_step": [3, 9, 20, 25]})
     found = about(proposed(cases), "docker build")
     assert (found.kind, found.sessions, found.helped, found.repo) == ("slow", 4, 0, "acme/shop")
-    assert "about 7 min" in found.resolution or "about 8 min" in found.resolution
+    assert "about 7 min" in found.do or "about 8 min" in found.do
 
 
 def test_a_skill_that_fails_is_told_with_the_model_that_passed_where_another_had_failed() -> None:
@@ -90,7 +90,7 @@ def test_a_skill_that_fails_is_told_with_the_model_that_passed_where_another_had
         cases[n] = replace(cases[n], skills=(Skill("refactor", True, "strong"),))
     found = about(proposed(cases), "refactor")
     assert (found.kind, found.about, found.sessions, found.helped) == ("skill", "refactor", 5, 2)
-    assert found.resolution.startswith("Give it to strong:")
+    assert found.do.startswith("Give it to strong:")
     assert [recurred(found, cases[n]) for n in (3, 4)] == [True, False]
 
 
@@ -109,8 +109,8 @@ def test_a_change_is_told_without_where_somebody_keeps_his_files() -> None:
         script.call("python -m app", "ok", exit_code=0)
 
     found = about(proposed(with_sessions(fleet(1, 30, {}), edited, [3, 9, 20])), "KeyError")
-    assert found.resolution.startswith("Change app/views/cart.py:\n@@")
-    assert "ada" not in found.resolution
+    assert found.do.startswith("Change app/views/cart.py:\n@@")
+    assert "ada" not in found.do
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_call_that_worked_with_another_word_is_told_by_the_word(
 
     [found] = proposed(with_sessions(fleet(1, 30, {}), mended, [3, 9, 20]))
     assert (found.kind, found.helped) == ("error", 3)
-    assert found.resolution.startswith(told)
+    assert found.do.startswith(told)
 
 
 def test_a_tool_is_named_whole_and_so_is_its_error() -> None:
@@ -161,7 +161,7 @@ def test_a_tool_is_named_whole_and_so_is_its_error() -> None:
 
     [found] = proposed(with_sessions(fleet(1, 30, {}), refused, [3, 9, 20]))
     assert (found.kind, found.tool) == ("error", "mcp:files:edit")
-    assert "→" in found.problem
+    assert "→" in found.when
 
 
 def test_what_is_different_is_a_word_or_nothing() -> None:

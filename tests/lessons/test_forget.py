@@ -49,10 +49,10 @@ def test_words_and_evidence_come_from_the_sessions_that_are_left() -> None:
     cases = fleet(1, 30, {"recovery": [2, 9, 20]})
     cases[9] = with_step(cases[9], "npm install secret-project")
     lesson = decide(about(proposed(cases), "vite"), "approved", NOW)
-    assert "secret-project" in lesson.resolution
+    assert "secret-project" in lesson.do
     found = after(lesson, cases, "toy:0009")
     assert found is not None
-    assert (found.status, found.resolution, found.sessions) == (
+    assert (found.status, found.do, found.sessions) == (
         "approved",
         "Run `npm install vite`, then try again.",
         2,
@@ -74,7 +74,7 @@ def test_a_decision_stays_when_too_little_is_left_and_the_words_go(status: str) 
         "I know this one",
         1,
     )
-    assert (found.problem, found.resolution, found.key) == (FORGOTTEN, "", "")
+    assert (found.when, found.do, found.key) == (FORGOTTEN, "", "")
     assert "its words with it" in found.notes
     assert not found.is_ready(1)
 
@@ -90,12 +90,12 @@ def test_a_correction_is_told_in_the_words_of_those_who_are_left() -> None:
     loudest = next(
         case.uid
         for case in cases
-        if any(moment.text == lesson.resolution for moment in case.digest.corrections)
+        if any(moment.text == lesson.do for moment in case.digest.corrections)
     )
     found = after(lesson, cases, loudest)
     assert found is not None
     assert loudest not in {ref.partition("#")[0] for ref in found.evidence}
-    assert "pnpm" in found.resolution
+    assert "pnpm" in found.do
 
 
 def test_a_persons_own_words_stay_and_what_they_quote_goes() -> None:
@@ -103,25 +103,25 @@ def test_a_persons_own_words_stay_and_what_they_quote_goes() -> None:
     own = Lesson(
         id="own",
         by="person",
-        problem="builds break",
-        resolution="npm install vite",
+        when="builds break",
+        do="npm install vite",
         evidence=("toy:0002#1", "toy:0009#1"),
     )
     found = after(
         own, cases, "toy:0002", texts=("the build of the secret project breaks on a Monday",)
     )
     assert found is not None
-    assert (found.problem, found.resolution, found.evidence) == (
-        own.problem,
-        own.resolution,
+    assert (found.when, found.do, found.evidence) == (
+        own.when,
+        own.do,
         ("toy:0009#1",),
     )
-    quoting = replace(own, problem="the build of the secret project breaks")
+    quoting = replace(own, when="the build of the secret project breaks")
     found = after(
         quoting, cases, "toy:0002", texts=("the build of the secret project breaks on a Monday",)
     )
     assert found is not None
-    assert (found.problem, found.resolution) == (FORGOTTEN, own.resolution)
+    assert (found.when, found.do) == (FORGOTTEN, own.do)
 
 
 def test_a_command_that_an_edited_lesson_still_tells_goes_with_its_session() -> None:
@@ -130,16 +130,16 @@ def test_a_command_that_an_edited_lesson_still_tells_goes_with_its_session() -> 
     mined = replace(decide(about(proposed(cases), "vite"), "approved", NOW), edited=True)
     for edited in (
         replace(mined, notes="seen by me"),
-        replace(mined, resolution=f"{mined.resolution} Ask Ann first."),
+        replace(mined, do=f"{mined.do} Ask Ann first."),
     ):
-        assert "secret-project" in edited.resolution
+        assert "secret-project" in edited.do
         found = after(edited, cases, "toy:0009")
         assert found is not None
-        assert "secret-project" not in found.resolution
-    own = replace(mined, problem="builds break", resolution="Ask Ann for the registry first.")
+        assert "secret-project" not in found.do
+    own = replace(mined, when="builds break", do="Ask Ann for the registry first.")
     found = after(own, cases, "toy:0009")
     assert found is not None
-    assert (found.problem, found.resolution) == (own.problem, own.resolution)
+    assert (found.when, found.do) == (own.when, own.do)
 
 
 def test_the_command_that_a_lesson_is_about_goes_with_the_sessions_that_ran_it() -> None:
@@ -149,8 +149,8 @@ def test_the_command_that_a_lesson_is_about_goes_with_the_sessions_that_ran_it()
         id="storm",
         kind="retries",
         status="approved",
-        problem="it fails",
-        resolution="stop",
+        when="it fails",
+        do="stop",
         evidence=("toy:0002#1",),
     )
     mined = replace(decided, about=about_it)
@@ -159,13 +159,13 @@ def test_the_command_that_a_lesson_is_about_goes_with_the_sessions_that_ran_it()
     ) == [replace(mined, evidence=())]
     found = after(mined, cases, "toy:0002")
     assert found is not None
-    assert (found.about, found.problem, found.resolution) == ("", FORGOTTEN, "")
+    assert (found.about, found.when, found.do) == ("", FORGOTTEN, "")
     edited = replace(mined, edited=True, evidence=("toy:0002#1", "toy:0009#1"))
     kept, gone = after(edited, cases, "toy:0002"), after(edited, cases, "toy:0002", "toy:0009")
     assert kept is not None
     assert gone is not None
-    assert (kept.about, kept.resolution, "its words" in kept.notes) == (about_it, "stop", False)
-    assert (gone.about, gone.resolution, "its words" in gone.notes) == ("", "stop", True)
+    assert (kept.about, kept.do, "its words" in kept.notes) == (about_it, "stop", False)
+    assert (gone.about, gone.do, "its words" in gone.notes) == ("", "stop", True)
 
 
 def test_lessons_that_have_nothing_of_a_session_are_not_touched() -> None:

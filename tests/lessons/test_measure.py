@@ -133,8 +133,8 @@ def test_a_correction_is_measured_by_whether_it_is_said_again_and_a_note_is_not(
     lesson = Lesson(
         id="abc",
         kind="correction",
-        problem="p",
-        resolution="please use pnpm for packages",
+        when="p",
+        do="please use pnpm for packages",
         evidence=("toy:1#1",),
     )
     cases = [case(n, corrected=n < 30) for n in range(60)]

@@ -31,9 +31,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def put(file: Path, *ids: str, at: datetime = NOW) -> None:
-    lessons = [
-        Lesson(id=name, problem="it [fails]", resolution="do this\n- or [that]") for name in ids
-    ]
+    lessons = [Lesson(id=name, when="it [fails]", do="do this\n- or [that]") for name in ids]
     file.write_text(f"# Mine\n- not [ours]\n\n{render_block(lessons)}\n- nor [this]\n")
     os.utime(file, (at.timestamp(), at.timestamp()))
 

@@ -74,8 +74,8 @@ def test_a_lesson_is_the_advice_where_there_is_one() -> None:
     ]
     lesson = Lesson(
         id="abc",
-        problem="p",
-        resolution="use yarn",
+        when="p",
+        do="use yarn",
         fingerprint=pattern.locus.key,
         status="approved",
     )
@@ -189,12 +189,12 @@ def test_what_was_approved_is_the_advice_before_what_is_proposed() -> None:
     ]
     approved = Lesson(
         id="abc",
-        problem="p",
-        resolution="use yarn",
+        when="p",
+        do="use yarn",
         fingerprint=pattern.locus.key,
         status="approved",
     )
-    proposed = msgspec.structs.replace(approved, id="def", resolution="use npm", status="proposed")
+    proposed = msgspec.structs.replace(approved, id="def", do="use npm", status="proposed")
     for known in ([approved, proposed], [proposed, approved]):
         assert (
             next(
@@ -209,15 +209,15 @@ def test_lessons_on_commands_and_corrections_are_advice_as_well() -> None:
         id="abc",
         kind="retries",
         about="make deploy",
-        problem="p",
-        resolution="log in",
+        when="p",
+        do="log in",
         status="approved",
     )
     said = Lesson(
         id="def",
         kind="correction",
-        problem="p",
-        resolution="use pnpm",
+        when="p",
+        do="use pnpm",
         status="approved",
         evidence=("toy:0005#9",),
     )

@@ -21,7 +21,7 @@ NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 
 def lesson(name: str = "abc", **fields: object) -> Lesson:
-    given = {"problem": "it fails", "resolution": "do this", "evidence": ("toy:a#1",), **fields}
+    given = {"when": "it fails", "do": "do this", "evidence": ("toy:a#1",), **fields}
     return Lesson(id=name, **given)  # type: ignore[arg-type]
 
 
@@ -36,13 +36,14 @@ VALUE = st.recursive(
 )
 
 
-@given(TEXT, TEXT, TEXT, st.dictionaries(st.sampled_from(["team", "x y", "severity"]), VALUE))
+@given(TEXT, TEXT, TEXT, TEXT, st.dictionaries(st.sampled_from(["team", "x y", "severity"]), VALUE))
 def test_what_is_written_is_read_back(
-    problem: str, resolution: str, why: str, extra: dict[str, object]
+    when: str, do: str, avoid: str, why: str, extra: dict[str, object]
 ) -> None:
     made = lesson(
-        problem=problem,
-        resolution=resolution,
+        when=when,
+        do=do,
+        avoid=avoid,
         why=why,
         extra=extra,
         notes="# Kept\n\nby hand",
@@ -53,8 +54,9 @@ def test_what_is_written_is_read_back(
 
 def test_a_text_cannot_end_its_section_or_the_front_matter() -> None:
     made = lesson(
-        problem="## What to do\n+++\nrm -rf",
-        resolution="\\# not a heading\n## Problem\nx",
+        when="## Do\n+++\nrm -rf",
+        do="\\# not a heading\n## When\nx",
+        avoid="## Notes\n## Do\ny",
         why='"""\n+++\nstatus = "approved"',
     )
     assert parse_lesson(render_lesson(made)) == made
@@ -65,7 +67,7 @@ def test_what_people_write_into_a_file_survives(tmp_path: Path) -> None:
     file = tmp_path / "abc.md"
     file.write_text(
         '+++\nid = "abc"\nowner = "ada"\nreviewed = 2026-05-01\n[more]\nx = 1\n+++\nA'
-        " preamble.\n\n## Problem\n\nit fails\n\n## What to do\n\ndo this\n\n## Background\n\nlong"
+        " preamble.\n\n## When\n\nit fails\n\n## Do\n\ndo this\n\n## Background\n\nlong"
         " story\n"
     )
     shelf.put(msgspec.structs.replace(shelf.get("abc"), status="approved"))
@@ -78,7 +80,7 @@ def test_what_people_write_into_a_file_survives(tmp_path: Path) -> None:
     assert str(again.extra["reviewed"]) == "2026-05-01"
     assert "A preamble." in again.notes
     assert "long story" in again.notes
-    assert (again.problem, again.resolution) == ("it fails", "do this")
+    assert (again.when, again.do) == ("it fails", "do this")
 
 
 @pytest.mark.parametrize(
@@ -163,7 +165,7 @@ def test_nothing_is_told_without_approval_and_evidence() -> None:
         {"status": "proposed"},
         {"status": "rejected"},
         {"evidence": ()},
-        {"resolution": ""},
+        {"do": ""},
         {"sessions": 2},
     ]
     for change in changes:

@@ -49,8 +49,8 @@ def draft(group, ends):
         kind=KIND,
         about=group.pattern.locus.key,
         key="wait",
-        problem=group.pattern.what,
-        resolution="Wait for the night.",
+        when=group.pattern.what,
+        do="Wait for the night.",
         **count_evidence(common, ends),
     )
 
@@ -80,7 +80,7 @@ def test_a_file_adds_a_signal_its_pattern_its_lesson_its_advice_and_its_measure(
     assert pattern.uids == ("toy:0003", "toy:0009", "toy:0020")
 
     [lesson] = propose(patterns, by_uid, [], Thresholds(), NOW)
-    assert (lesson.kind, lesson.resolution, lesson.sessions, lesson.helped) == (
+    assert (lesson.kind, lesson.do, lesson.sessions, lesson.helped) == (
         "toy",
         "Wait for the night.",
         3,

@@ -33,8 +33,11 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     status: Status = "proposed"
-    problem: str
-    resolution: str
+    when: str
+    """The situation in which it applies, as an agent recognises it."""
+    do: str
+    avoid: str = ""
+    """What not to do there; may be empty."""
     kind: str = "note"
     """error, flaky, retries, correction, slow, skill; note if it was written by hand."""
     by: By = "mined"
@@ -49,18 +52,18 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
     about: str = ""
     """If it is about no error: the head of the command, or the skill."""
     key: str = ""
-    """The essence of the resolution: the same advice in other words has the same key."""
+    """The essence of what to do: the same advice in other words has the same key."""
     evidence: tuple[str, ...] = ()
     """As uid#seq, newest first."""
     signals: int = 0
     sessions: int = 0
-    """Number of independent sessions."""
+    """Number of independent tasks in which the problem occurred."""
     helped: int = 0
-    """Number of these sessions in which the resolution ended the problem."""
+    """Number of these tasks in which it ended the problem."""
     confidence: float = 0.0
-    """The lower bound of the share of sessions in which it helped."""
+    """The lower bound of the share of tasks in which it helped."""
     kept: int = 0
-    """Number of sessions since the decision that followed the resolution."""
+    """Number of sessions since the decision that followed it."""
     broken: int = 0
     """Number of sessions since the decision that went another way."""
     made_at: str = ""
@@ -99,7 +102,7 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
         A mined lesson needs that many sessions; one that somebody wrote was read by whoever
         approved it.
         """
-        has_evidence = bool(self.evidence and self.resolution) and (
+        has_evidence = bool(self.evidence and self.do) and (
             self.by != "mined" or self.sessions >= min_sessions
         )
         return self.status == "approved" and has_evidence and not self.is_doubted
@@ -119,6 +122,11 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
             and _covers(self.path, path, _matches_path)
             and _covers(self.tool, tool, _matches_name)
         )
+
+
+def describe_advice(lesson: Lesson) -> str:
+    """Return what to do and what to avoid, as one text."""
+    return f"{lesson.do} Avoid: {lesson.avoid}" if lesson.avoid else lesson.do
 
 
 def _covers(scope: str, value: str | None, matches: Callable[[str, str], bool]) -> bool:

@@ -46,7 +46,7 @@ MAX_TEXT_CHARS = 4_000
 MAX_AGENT_PROPOSALS = 200
 """Undecided proposals of agents: an agent in a loop must not fill the disk."""
 SCOPE_FIELDS = ("agent", "repo", "path", "tool")
-WRITTEN_FIELDS = ("problem", "resolution", "notes", "why", *SCOPE_FIELDS)
+WRITTEN_FIELDS = ("when", "do", "avoid", "notes", "why", *SCOPE_FIELDS)
 """Fields that people and agents write."""
 
 
@@ -91,12 +91,13 @@ def propose(store: Store, config: Config, now: datetime, *, dry_run: bool = Fals
 def write(
     store: Store,
     config: Config,
-    problem: str,
-    resolution: str,
+    when: str,
+    do: str,
     evidence: Sequence[str],
     now: datetime,
     *,
     by: str,
+    avoid: str = "",
     error: str = "",
     **scope: str,
 ) -> Lesson:
@@ -105,18 +106,15 @@ def write(
     Raises ModelError without words or evidence, NotFound for evidence that does not exist.
     """
     clean = _build_cleaner(config)
-    problem, resolution = (
-        clean(problem[:MAX_TEXT_CHARS]).strip(),
-        clean(resolution[:MAX_TEXT_CHARS]).strip(),
-    )
-    if not problem or not resolution:
-        raise ModelError("a lesson needs a problem and what to do about it")
+    when, do, avoid = (clean(text[:MAX_TEXT_CHARS]).strip() for text in (when, do, avoid))
+    if not when or not do:
+        raise ModelError("a lesson needs a situation and what to do in it")
     if not evidence:
         raise ModelError("a lesson needs evidence: an event as uid#seq, or a session")
     refs = [_resolve_reference(store, ref) for ref in evidence[:MAX_EVIDENCE]]
     scope = {name: one_line(clean(value[:MAX_TEXT_CHARS])) for name, value in scope.items()}
     lesson = curate.write_lesson(
-        problem, resolution, refs, now, by=by, fingerprint=_fingerprint(error), **scope
+        when, do, refs, now, avoid=avoid, by=by, fingerprint=_fingerprint(error), **scope
     )
     shelf = open_shelf(config)
     with shelf.lock():
@@ -192,7 +190,7 @@ def edit(config: Config, before: Lesson, after: Lesson) -> Lesson:
         name: clean(getattr(after, name)) if name in WRITTEN_FIELDS else getattr(after, name)
         for name in names
     }
-    if "resolution" in changes:  # What sessions did so far says nothing about new advice.
+    if changes.keys() & {"do", "avoid"}:  # What sessions did so far says nothing about new advice.
         changes = {**changes, "key": "", "kept": 0, "broken": 0}
     shelf = open_shelf(config)
     with shelf.lock():
@@ -310,7 +308,7 @@ def find_lessons(
     nearness = {
         one.id: (
             bool(fingerprint) and one.fingerprint == fingerprint,
-            len(wanted & _find_words(f"{one.problem} {one.resolution}")),
+            len(wanted & _find_words(f"{one.when} {one.do} {one.avoid}")),
         )
         for one in ranked
     }
@@ -325,7 +323,7 @@ def redact_lessons(config: Config, lessons: Iterable[Lesson]) -> list[Lesson]:
     """Return lessons without secrets, as others may read them: people write these files by hand."""
     clean = _build_cleaner(config)
     return [
-        replace(one, problem=clean(one.problem), resolution=clean(one.resolution))
+        replace(one, when=clean(one.when), do=clean(one.do), avoid=clean(one.avoid))
         for one in lessons
     ]
 

@@ -110,7 +110,7 @@ def _renew(old: Lesson, draft: Lesson) -> Lesson:
             if old.edited
             else {
                 name: getattr(draft, name)
-                for name in ("problem", "resolution", "repo", "agent", "tool")
+                for name in ("when", "do", "avoid", "repo", "agent", "tool")
             }
         )
         return replace(old, **counts, **words)
@@ -124,10 +124,10 @@ def _find_same_correction(draft: Lesson, known: Iterable[Lesson]) -> Lesson | No
     """
     if draft.kind != CORRECTION:
         return None
-    sessions, words = _cited_uids(draft), find_topic_words(draft.resolution)
+    sessions, words = _cited_uids(draft), find_topic_words(draft.do)
     for one in known:
         if one.kind == CORRECTION:
-            other_words = find_topic_words(one.resolution)
+            other_words = find_topic_words(one.do)
             is_same_evidence = 2 * len(sessions & _cited_uids(one)) >= len(sessions)
             if is_same_evidence or (
                 words and word_similarity(words, other_words) >= MIN_SIMILARITY
@@ -205,14 +205,14 @@ def _join_evidence(one: Lesson, into: Lesson) -> Lesson:
 
 
 def write_lesson(
-    problem: str, resolution: str, evidence: Sequence[str], now: datetime, **fields: str
+    when: str, do: str, evidence: Sequence[str], now: datetime, **fields: str
 ) -> Lesson:
     """Return a lesson written by hand, which still has to be approved."""
     at = format_time(now)
     return Lesson(
-        id=hash_id(problem, resolution, *fields.values()),
-        problem=one_line(problem),
-        resolution=clean(resolution).strip(),
+        id=hash_id(when, do, *fields.values()),
+        when=one_line(when),
+        do=clean(do).strip(),
         evidence=tuple(dict.fromkeys(evidence))[:MAX_EVIDENCE],
         signals=len(evidence),
         sessions=len({uid_of(ref) for ref in evidence}),

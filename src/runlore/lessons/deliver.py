@@ -17,7 +17,7 @@ import msgspec
 from ..config import Lessons
 from ..text.clean import OWN, one_line, untagged
 from ..text.tokens import tokens
-from . import Lesson, record_file
+from . import Lesson, describe_advice, record_file
 from .rank import rank_lessons
 from .shelf import Shelf
 
@@ -27,7 +27,7 @@ MAX_BYTES = 64 << 20
 """Records of about a hundred thousand sessions. Those older than a year may be deleted."""
 TAIL_BYTES = 64 << 10
 """The end of the records, in which a session's own are looked for."""
-MAX_PROBLEM_CHARS, MAX_RESOLUTION_CHARS, MAX_SCOPE_CHARS = 160, 400, 80
+MAX_WHEN_CHARS, MAX_DO_CHARS, MAX_SCOPE_CHARS = 160, 400, 80
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -110,8 +110,8 @@ def render_lessons(lessons: list[Lesson], limit: int, max_tokens: int) -> tuple[
     """
     while lessons := lessons[:limit]:
         lines = [
-            f"- {quote(one.problem, MAX_PROBLEM_CHARS)}{_render_scope(one)}:"
-            f" {quote(one.resolution, MAX_RESOLUTION_CHARS)} [{one.id}]"
+            f"- {quote(one.when, MAX_WHEN_CHARS)}{_render_scope(one)}:"
+            f" {quote(describe_advice(one), MAX_DO_CHARS)} [{one.id}]"
             for one in lessons
         ]
         # The heading states its own cost: three digits are reserved for that.

@@ -20,7 +20,7 @@ from . import Lesson
 from .curate import find_draft, uid_of
 
 FORGOTTEN = "(forgotten)"
-"""In place of the problem. A lesson without a resolution is shown to nobody."""
+"""In place of the situation. A lesson that does not say what to do is shown to nobody."""
 MIN_QUOTE_CHARS, MIN_OWN_QUOTE_CHARS = 12, 24
 """Length from which on a text that a session also has is taken for a quotation; longer for a
 person's own text, because people use the words of their work."""
@@ -52,7 +52,7 @@ def find_affected(
         or (
             is_mined(one)
             and (one.fingerprint in errors or one.about in commands)
-            and one.problem != FORGOTTEN
+            and one.when != FORGOTTEN
         )
         or texts.are_quoted_in(one)
     ]
@@ -88,7 +88,8 @@ def remove_sessions(
 
 def _build_note(words: Mapping[str, str], now: datetime) -> str:
     """Return the note that a session of the lesson was forgotten."""
-    is_wordless = any(text in ("", FORGOTTEN) for text in words.values())
+    needed = (text for name, text in words.items() if name != "avoid")
+    is_wordless = any(text in ("", FORGOTTEN) for text in needed)
     return (
         f"{format_time(now)[:10]}: a session that it rested on was"
         f" forgotten{', and its words with it' if is_wordless else ''}."
@@ -101,11 +102,11 @@ def _replace_words(
     """Return the fields with words of the sessions, with those of the draft or none instead."""
     words = {
         name: getattr(draft, name) if draft else ""
-        for name in ("problem", "resolution")
+        for name in ("when", "do", "avoid")
         if is_mined(lesson) or texts.has_quote(getattr(lesson, name), lesson)
     }
-    if words.get("problem") == "":
-        words["problem"] = FORGOTTEN
+    if words.get("when") == "":
+        words["when"] = FORGOTTEN
     # A command or skill of the sessions, which nobody edits.
     if lesson.by == "mined" and lesson.about:
         own = lesson.about if lesson.edited and has_evidence else ""
@@ -131,7 +132,7 @@ class SessionTexts:
         self._steps = _long_enough(text for digest in digests for text in _iter_steps(digest))
 
     def are_quoted_in(self, lesson: Lesson) -> bool:
-        return any(self.has_quote(text, lesson) for text in (lesson.problem, lesson.resolution))
+        return any(self.has_quote(text, lesson) for text in (lesson.when, lesson.do, lesson.avoid))
 
     def has_quote(self, text: str, lesson: Lesson) -> bool:
         """Return True if a whole line of a lesson's text is from these sessions.

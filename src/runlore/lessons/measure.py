@@ -101,7 +101,7 @@ def _measure_effect(lesson: Lesson, exposures: Sequence[Exposure], work: Sequenc
     stays = compare_shares(_stays(lesson, met_before), _stays(lesson, met_after))
     return Effect(
         id=lesson.id,
-        problem=lesson.problem,
+        problem=lesson.when,
         verdict=_find_verdict(lesson, exposed, recurs if _prevents(lesson, exposed) else stays),
         told=len({exposure.uid for exposure in exposures}),
         ways={way: len(uids) for way, uids in exposed.uids.items() if uids},
@@ -289,7 +289,7 @@ def stayed(lesson: Lesson, case: Case) -> bool:
 
 def _topic(lesson: Lesson) -> str:
     """Return what the miner of a lesson looks for: a command or skill, else the advice itself."""
-    return lesson.about or lesson.resolution
+    return lesson.about or lesson.do
 
 
 def _without_trigger(lesson: Lesson, before: list[Case], recurring: Container[str]) -> list[Case]:

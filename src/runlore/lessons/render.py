@@ -14,14 +14,14 @@ from pathlib import Path
 from ..errors import ConfigError
 from ..files.settings import Change, Receipt, missing_folders, read_text
 from ..text.clean import one_line, untagged
-from . import Lesson
+from . import Lesson, describe_advice
 
 BEGIN = (
     "<!-- runlore lessons: begin (`runlore lessons render` writes this; changes between the marks"
     " are lost) -->"
 )
 END = "<!-- runlore lessons: end -->"
-MAX_PROBLEM_CHARS, MAX_RESOLUTION_CHARS = 300, 600
+MAX_WHEN_CHARS, MAX_DO_CHARS = 300, 600
 """Every session of every agent reads the block, so it has to be short."""
 _LESSON = re.compile(r"^- .* \[([a-z0-9][a-z0-9-]{0,63})\]\r?$", re.MULTILINE)
 _BLOCK = re.compile(r"<!-- runlore lessons: begin.*?<!-- runlore lessons: end -->", re.DOTALL)
@@ -34,12 +34,10 @@ def render_block(lessons: Sequence[Lesson]) -> str:
     lines = [BEGIN, "## Lessons from earlier sessions", ""]
     for lesson in lessons:
         where = ", ".join(scope for scope in (lesson.path, lesson.tool, lesson.agent) if scope)
-        problem, resolution = (
-            _plain_text(lesson.problem, MAX_PROBLEM_CHARS),
-            _plain_text(lesson.resolution, MAX_RESOLUTION_CHARS),
-        )
-        scope = f" ({_plain_text(where, MAX_PROBLEM_CHARS)})" if where else ""
-        lines.append(f"- {problem}{scope}: {resolution} [{lesson.id}]")
+        when = _plain_text(lesson.when, MAX_WHEN_CHARS)
+        do = _plain_text(describe_advice(lesson), MAX_DO_CHARS)
+        scope = f" ({_plain_text(where, MAX_WHEN_CHARS)})" if where else ""
+        lines.append(f"- {when}{scope}: {do} [{lesson.id}]")
     return "\n".join([*lines, END])
 
 

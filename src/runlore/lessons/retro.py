@@ -18,7 +18,7 @@ from ..mine.signals import load_miners
 from ..mine.values import Case, Pattern
 from ..model import Trend, describe_how
 from ..text.clean import one_line
-from . import Lesson
+from . import Lesson, describe_advice
 from .curate import uid_of
 from .measure import Snapshot, build_snapshot
 
@@ -163,7 +163,7 @@ def _order_lessons(lessons: Sequence[Lesson]) -> list[Lesson]:
         lesson
         for status in ("proposed", "approved")
         for lesson in lessons
-        if lesson.status == status and lesson.resolution
+        if lesson.status == status and lesson.do
     ]
 
 
@@ -235,7 +235,7 @@ def _build_suggestion(
         type=pattern.type,
         what=one_line(pattern.what).rstrip("."),
         advice=(
-            one_line(lesson.resolution.replace("\n", " "))
+            one_line(describe_advice(lesson).replace("\n", " "))
             if lesson
             else _describe_best_fix(pattern, repo, by_uid) or load_miners()[pattern.type].advice
         ),

@@ -1,6 +1,6 @@
 """Lessons as files, one for each, that people can read, review and keep under version control.
 
-A file is TOML between two lines of `+++`, then Markdown: the problem, what to do, and anything else
+A file is TOML between two lines of `+++`, then Markdown: when, do, avoid, and anything else that
 somebody wrote there. Unknown fields survive. A file that cannot be read is reported and left alone.
 """
 
@@ -26,9 +26,9 @@ MAX_FILE_BYTES = 256 << 10
 """Models read lessons, and a long one costs more than it helps."""
 MAX_FILES = 5_000
 FENCE = "+++"
-PROBLEM, RESOLUTION, NOTES = "## Problem", "## What to do", "## Notes"
+WHEN, DO, AVOID, NOTES = "## When", "## Do", "## Avoid", "## Notes"
 
-_BODY = ("problem", "resolution", "notes", "extra")
+_BODY = ("when", "do", "avoid", "notes", "extra")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _HEADING = re.compile(r"\\*#")
 
@@ -157,19 +157,15 @@ def parse_lesson(text: str) -> Lesson:
         if name in Lesson.__struct_fields__ and name not in _BODY
     }
     extra = {name: value for name, value in data.items() if name not in known}
-    problem, resolution, notes = _split_sections(body)
     try:
-        return msgspec.convert(
-            {**known, "problem": problem, "resolution": resolution, "notes": notes, "extra": extra},
-            Lesson,
-        )
+        return msgspec.convert({**known, **_split_sections(body), "extra": extra}, Lesson)
     except msgspec.ValidationError as error:
         raise ModelError(str(error)) from None
 
 
 def render_lesson(lesson: Lesson) -> str:
     """Return the text of a lesson's file, without fields that have their default value."""
-    blank = Lesson(id="", problem="", resolution="")
+    blank = Lesson(id="", when="", do="")
     lines = [FENCE]
     for name in Lesson.__struct_fields__:
         value = getattr(lesson, name)
@@ -178,17 +174,10 @@ def render_lesson(lesson: Lesson) -> str:
     lines += [
         f"{_render_toml_key(name)} = {_render_toml(value)}" for name, value in lesson.extra.items()
     ]
-    lines += [
-        FENCE,
-        "",
-        PROBLEM,
-        "",
-        _escape_headings(lesson.problem),
-        "",
-        RESOLUTION,
-        "",
-        _escape_headings(lesson.resolution),
-    ]
+    lines.append(FENCE)
+    for heading, text in ((WHEN, lesson.when), (DO, lesson.do), (AVOID, lesson.avoid)):
+        if text or heading != AVOID:
+            lines += ["", heading, "", _escape_headings(text)]
     if lesson.notes:
         lines += ["", *([] if lesson.notes.startswith("#") else [NOTES, ""]), lesson.notes]
     return "\n".join(lines) + "\n"
@@ -202,12 +191,12 @@ def _split_front_matter(text: str) -> tuple[str, str]:
     return "\n".join(lines[1:end]), "\n".join(lines[end + 1 :])
 
 
-def _split_sections(body: str) -> tuple[str, str, str]:
-    """Return the problem, what to do, and the rest: other headings and what precedes them all."""
-    sections: dict[str, list[str]] = {PROBLEM: [], RESOLUTION: [], "": []}
+def _split_sections(body: str) -> dict[str, str]:
+    """Return when, do, avoid, and as notes the rest: other headings and what precedes them all."""
+    sections: dict[str, list[str]] = {WHEN: [], DO: [], AVOID: [], "": []}
     here = ""
     for line in body.split("\n"):
-        if line.rstrip() in (PROBLEM, RESOLUTION):
+        if line.rstrip() in (WHEN, DO, AVOID):
             here = line.rstrip()
             continue
         if line.startswith("#"):
@@ -219,10 +208,8 @@ def _split_sections(body: str) -> tuple[str, str, str]:
             if line.startswith("\\") and _HEADING.match(line)
             else line
         )
-    problem, resolution, notes = (
-        "\n".join(sections[name]).strip("\n") for name in (PROBLEM, RESOLUTION, "")
-    )
-    return problem, resolution, notes
+    names = {WHEN: "when", DO: "do", AVOID: "avoid", "": "notes"}
+    return {names[heading]: "\n".join(lines).strip("\n") for heading, lines in sections.items()}
 
 
 def _escape_headings(text: str) -> str:

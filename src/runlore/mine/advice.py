@@ -9,8 +9,8 @@ from ..model import ErrorSummary, Fix
 from ..text.clean import clean, one_line
 from .commands import command_head, short_path
 
-MAX_RESOLUTION_CHARS = 600
-"""Agents read resolutions at the start of a session, so they have to be short."""
+MAX_DO_CHARS = 600
+"""Agents read lessons at the start of a session, so they have to be short."""
 
 
 class SwappedWord(NamedTuple):
@@ -109,5 +109,5 @@ def _shorten_paths(diff: str, files: Iterable[str]) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return a resolution, cut to the length that a lesson may have."""
-    return text if len(text) <= MAX_RESOLUTION_CHARS else f"{text[: MAX_RESOLUTION_CHARS - 1]}…"
+    """Return advice, cut to the length that a lesson may have."""
+    return text if len(text) <= MAX_DO_CHARS else f"{text[: MAX_DO_CHARS - 1]}…"

@@ -21,8 +21,9 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     kind: str
-    problem: str
-    resolution: str
+    when: str
+    do: str
+    avoid: str = ""
     agent: str = ""
     repo: str = ""
     tool: str = ""
@@ -44,7 +45,7 @@ class Group(msgspec.Struct, frozen=True):
     all_cases: Mapping[str, Case]
     """Every session by uid, whether or not it shows one of the patterns."""
     min_sessions: int
-    """Independent sessions that a resolution must have helped in."""
+    """Independent sessions that the advice must have helped in."""
 
     @property
     def pattern(self) -> Pattern:

@@ -46,8 +46,8 @@ def draft(group: Group, ends: Sequence[End]) -> Draft | None:
     return Draft(
         id=hash_id(fingerprint, key),
         kind="flaky" if key == RETRY_KEY else "error",
-        problem=_describe_problem(patterns),
-        resolution=describe_common_fix(common) if common[0].fix else RUN_AGAIN,
+        when=_describe_problem(patterns),
+        do=describe_common_fix(common) if common[0].fix else RUN_AGAIN,
         repo=only_one(sorted({repo for pattern in patterns for repo in pattern.repos})),
         # Tools belong to an agent: the name of one means nothing to another.
         agent=only_one(agents) if tool_error else "",

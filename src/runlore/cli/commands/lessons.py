@@ -20,7 +20,7 @@ import msgspec
 from ... import config as settings
 from ...files import settings as files
 from ...files.git import git_remote
-from ...lessons import Lesson, actions, rank, rendered_files
+from ...lessons import Lesson, actions, describe_advice, rank, rendered_files
 from ...lessons.render import remove, render_block, upsert
 from ...lessons.shelf import parse_lesson, render_lesson
 from ...text.tokens import tokens
@@ -30,6 +30,7 @@ from ..options import AgentName, as_json, open_store
 from ..output import Column, clean, echo, note, one_line, paint, table, warn, write_json
 
 MIN_WIDTH = 40
+MAX_ADVICE_CHARS = 240
 OPEN = ("proposed", "approved")
 
 
@@ -151,13 +152,13 @@ def show_list(found: list[Lesson], setting: settings.Config) -> None:
         Column("SESSIONS", [str(one.sessions) for one in found], right=True, leaves=3),
         Column("HELPED", [str(one.helped or "") for one in found], right=True, leaves=2),
         Column("WHERE", [where(one) for one in found], max_width=24, leaves=5),
-        Column("PROBLEM", [one_line(one.problem) for one in found]),
+        Column("WHEN", [one_line(one.when) for one in found]),
     ]
     head, *rows = table(columns, min_width=MIN_WIDTH)
     echo(paint(head, "dim"))
     for one, row in zip(found, rows, strict=True):
         echo(row)
-        echo(paint(f"    {one_line(one.resolution)[:200]}", "dim"))
+        echo(paint(f"    {one_line(describe_advice(one))[:MAX_ADVICE_CHARS]}", "dim"))
 
 
 def state_of(lesson: Lesson, setting: settings.Config) -> str:
@@ -190,7 +191,7 @@ def show(lesson: str, is_json: bool) -> None:
 def describe_state(lesson: Lesson, setting: settings.Config) -> str:
     state = state_of(lesson, setting)
     if state == "waits":
-        if not (lesson.evidence and lesson.resolution):
+        if not (lesson.evidence and lesson.do):
             return "approved, but without evidence or without what to do: it is not told to agents"
         return (
             f"approved, and told to agents when {setting.lessons.deliver} sessions show it;"
@@ -246,7 +247,7 @@ def tell(made: list[Lesson], setting: settings.Config, is_json: bool) -> None:
         write_json([RankedLesson.of(one, setting) for one in made])
         return
     for one in made:
-        echo(f"{one.id}  {one_line(one.problem)}")
+        echo(f"{one.id}  {one_line(one.when)}")
         note(f"  {describe_state(one, setting)}")
 
 
@@ -268,12 +269,18 @@ deciding("retire", "retired", "Take LESSONS out of use, and keep them.")
 
 @command.command()
 @click.argument("lesson")
-@click.option("--problem", metavar="TEXT")
-@click.option("--resolution", metavar="TEXT", help="What to do.")
+@click.option("--when", metavar="TEXT", help="The situation.")
+@click.option("--do", metavar="TEXT", help="What to do.")
+@click.option("--avoid", metavar="TEXT", help="What not to do; '' for nothing.")
 @scoped
 @as_json(list[RankedLesson], items="")
 def edit(
-    lesson: str, problem: str | None, resolution: str | None, is_json: bool, **scope: str | None
+    lesson: str,
+    when: str | None,
+    do: str | None,
+    avoid: str | None,
+    is_json: bool,
+    **scope: str | None,
 ) -> None:
     """Change the words of a lesson, or where it applies.
 
@@ -285,7 +292,7 @@ def edit(
     found = actions.open_shelf(setting).get(lesson)
     given = {
         name: value
-        for name, value in {"problem": problem, "resolution": resolution, **scope}.items()
+        for name, value in {"when": when, "do": do, "avoid": avoid, **scope}.items()
         if value is not None
     }
     if not given:
@@ -318,8 +325,9 @@ def merge(lesson: str, into: str, is_json: bool) -> None:
 
 
 @command.command()
-@click.option("--problem", required=True, metavar="TEXT")
-@click.option("--resolution", required=True, metavar="TEXT", help="What to do.")
+@click.option("--when", required=True, metavar="TEXT", help="The situation.")
+@click.option("--do", required=True, metavar="TEXT", help="What to do.")
+@click.option("--avoid", default="", metavar="TEXT", help="What not to do.")
 @click.option(
     "--evidence",
     multiple=True,
@@ -336,8 +344,9 @@ def merge(lesson: str, into: str, is_json: bool) -> None:
 @scoped
 @as_json(list[RankedLesson], items="")
 def add(
-    problem: str,
-    resolution: str,
+    when: str,
+    do: str,
+    avoid: str,
     evidence: tuple[str, ...],
     error: str,
     is_json: bool,
@@ -352,10 +361,11 @@ def add(
         made = actions.write(
             store,
             setting,
-            problem,
-            resolution,
+            when,
+            do,
             evidence,
             datetime.now(UTC),
+            avoid=avoid,
             by="person",
             error=error,
             **given,

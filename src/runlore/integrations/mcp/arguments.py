@@ -181,10 +181,11 @@ class Lessons(Arguments, frozen=True, kw_only=True):
 
 
 class Propose(Arguments, frozen=True, kw_only=True):
-    problem: Annotated[str, _text("What goes wrong, in a sentence.", 1_000, min_length=1)]
-    resolution: Annotated[
-        str, _text("What to do about it, in a few sentences.", 4_000, min_length=1)
+    when: Annotated[
+        str, _text("The situation, as an agent recognises it, in a sentence.", 1_000, min_length=1)
     ]
+    do: Annotated[str, _text("What to do in it, in a few sentences.", 4_000, min_length=1)]
+    avoid: Annotated[str, _text("What not to do, if that matters.", 1_000)] = ""
     evidence: Annotated[
         list[Annotated[str, Meta(max_length=400)]],
         Meta(

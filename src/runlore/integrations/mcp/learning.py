@@ -12,7 +12,7 @@ from ... import query
 from ...config import Config
 from ...errors import NotFound
 from ...files.git import git_remote
-from ...lessons import Lesson, actions
+from ...lessons import Lesson, actions, describe_advice
 from ...mine import known_errors
 from ...mine.known_errors import KnownFix, Recurring
 from ...store import Filter, Store
@@ -129,7 +129,7 @@ def _lesson(at: int, lesson: Lesson, offset: int = 0) -> Entry:
         for name in ("agent", "repo", "path", "tool")
         if (value := getattr(lesson, name))
     )
-    head = f"{lesson.id} ({lesson.status}): {line(lesson.problem, 300)}"
+    head = f"{lesson.id} ({lesson.status}): {line(lesson.when, 300)}"
     rests = (
         f"  {lesson.sessions} sessions{f'; {where}' if where else ''}; e.g."
         f" {' '.join(line(ref, 200) for ref in lesson.evidence[:2])}"
@@ -139,7 +139,7 @@ def _lesson(at: int, lesson: Lesson, offset: int = 0) -> Entry:
         at=at,
         key=lesson.id,
         head=f"{head}\n{rests}",
-        body=lesson.resolution,
+        body=describe_advice(lesson),
         offset=offset,
         data=data,
     )
@@ -153,11 +153,12 @@ def propose(store: Store, config: Config, args: ask.Propose, _: Place | None) ->
     made = actions.write(
         store,
         config,
-        args.problem,
-        args.resolution,
+        args.when,
+        args.do,
         args.evidence,
         datetime.now(UTC),
         by="agent",
+        avoid=args.avoid,
         error=args.error,
         **scope,
     )

@@ -48,8 +48,8 @@ def draft(group: Group, _: Sequence[End]) -> Draft:
     return Draft(
         id=pattern.id,
         kind=KIND,
-        problem=f"People had to say this in {pattern.sessions} sessions.",
-        resolution=shorten(clean(pattern.what)),
+        when=f"People had to say this in {pattern.sessions} sessions.",
+        do=shorten(clean(pattern.what)),
         repo=only_one(pattern.repos),
         evidence=pattern.examples,
         signals=pattern.signals,

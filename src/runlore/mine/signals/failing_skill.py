@@ -55,8 +55,8 @@ def draft(group: Group, ends: Sequence[End]) -> Draft | None:
         kind=KIND,
         about=pattern.locus.key,
         key=model,
-        problem=one_line(pattern.what),
-        resolution=shorten(
+        when=one_line(pattern.what),
+        do=shorten(
             f"Give it to {one_line(model)}: it passed the check there where another model had"
             " failed."
         ),

@@ -57,8 +57,8 @@ def draft(group: Group, _: Sequence[End]) -> Draft:
         id=pattern.id,
         kind=KIND,
         about=head,
-        problem=one_line(pattern.what),
-        resolution=(
+        when=one_line(pattern.what),
+        do=(
             f"One run takes about {usual} min, at most {longest} were seen: allow that much, or let"
             " it run in the background."
         ),
