@@ -67,6 +67,57 @@ def test_the_call_made_differently() -> None:
     assert (fix.how, fix.steps[0].seq) == ("changed", 2)
 
 
+@pytest.mark.parametrize(
+    ("failed", "error", "worked"),
+    [
+        (
+            "printf a | timeout 5 git fetch origin 2>&1 | head",
+            "zsh: command not found: timeout",
+            "printf a | git fetch origin 2>&1 | head",
+        ),
+        (
+            "cd app; timeout 5 git fetch origin | head; echo all of it; git log -3 | cat",
+            "zsh: command not found: timeout",
+            "cd app; GIT_TERMINAL_PROMPT=0 git fetch origin | head; git log -3 | cat; echo nothing",
+        ),
+        (
+            "gh api repos/a/b?ref=x --jq .c | base64 -d",
+            "zsh: no matches found: repos/a/b?ref=x",
+            "gh api 'repos/a/b?ref=x' --jq .c | base64 -d",
+        ),
+        (
+            "grep -rn name --include=*.go src | head",
+            "zsh: no matches found: --include=*.go",
+            "grep -rn name --include='*.go' src | head",
+        ),
+    ],
+)
+def test_an_error_of_the_shell_is_over_when_the_program_starts(
+    failed: str, error: str, worked: str
+) -> None:
+    fix = only((failed, error, FAILED), (worked, "some output", FINE))
+    assert (fix.how, fix.proof, fix.after) == ("changed", "output", worked)
+    assert fix.confidence >= 0.8
+    for output in ("", "zsh: command not found: git", "zsh: parse error near `|'"):
+        first, *_ = fixes(*session((failed, error, FAILED), (worked, output, FINE)))
+        assert not first.is_shown, output
+
+
+@pytest.mark.parametrize(
+    ("failed", "worked"),
+    [
+        ("pytest tests", "PYTHONPATH=. pytest tests"),
+        ("python -m pytest tests", "uv run python -m pytest tests"),
+        ("bun cli.ts get", "bun run build && bun cli.ts get"),
+        ("bun cli.ts get", "bun install && bun run build && bun cli.ts get"),
+    ],
+)
+def test_a_call_with_something_in_front_is_another_call(failed: str, worked: str) -> None:
+    error = "SyntaxError: Export named 'a' not found in module '/w/index.js'."
+    fix = only((failed, error, FAILED), (worked, "ok", FINE))
+    assert (fix.how, fix.before, fix.after, fix.is_shown) == ("changed", failed, worked, True)
+
+
 def test_a_file_that_had_to_be_read_first() -> None:
     refused = (
         "File has not been read yet. Read it first before writing to it.",

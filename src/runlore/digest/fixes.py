@@ -44,6 +44,8 @@ from .same_calls import (
     find_place,
     has_named_change,
     has_other_wrapper,
+    is_prepared,
+    leaves_out_missing,
     match_calls,
 )
 from .shell_commands import installs
@@ -302,11 +304,14 @@ class _Search:
             return steps, "command alone" if is_sure and commands[0][0] == 1 else evidence
         if edits:
             return self._steps_by_edits(edits, failed, signature)
-        if end.gone == end.proven and likeness(failed.text, last.text) >= MIN_LIKENESS:
-            if has_named_change(signature, failed, last):
-                return (_step(last, "changed"),), "changed named"
-            if has_other_wrapper(failed, last):
-                return (_step(last, "changed"),), "changed wrapper"
+        is_proven = end.gone == end.proven
+        is_alike = is_proven and likeness(failed.text, last.text) >= MIN_LIKENESS
+        if leaves_out_missing(signature, last) or (
+            is_alike and has_named_change(signature, failed, last)
+        ):
+            return (_step(last, "changed"),), "changed named"
+        if is_proven and (has_other_wrapper(failed, last) or is_prepared(failed, last)):
+            return (_step(last, "changed"),), "changed wrapper"
         return (_step(last, "retry"),), "retry"
 
     def _steps_by_edits(

@@ -39,14 +39,17 @@ def _was_accepted(later: Attempt, body: str, error: Signature) -> bool:
     """
     return (
         error.kind == "shell"
-        and _OF_SHELL.search(error.sample) is not None
+        and _OF_SHELL.search(error.template) is not None
+        and _OF_SHELL.search(body) is None
         and later.result is not None
         and later.result.exit_code == 0
         and _WORD.search(body) is not None
     )
 
 
-_OF_SHELL = re.compile(r"(?i)command not found|no matches found|unmatched|bad substitution")
+_OF_SHELL = re.compile(
+    r"(?i)command not found|no matches found|unmatched|bad substitution|parse error near"
+)
 _WORD = re.compile(r"[^\W\d_]{2}")
 
 

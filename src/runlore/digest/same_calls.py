@@ -75,6 +75,8 @@ def _match_commands(
     is_script = _holds_script(failed.text) or _holds_script(later.text)
     if mine.key == other.key and not (is_script and failed.text != later.text):
         return "same"
+    if is_prepared(failed, later) and not is_script:
+        return "same"
     if "git commit" in mine.heads and "git commit" in other.heads:
         return "same"  # Its message makes no difference.
     if is_missing:
@@ -183,6 +185,17 @@ def _covers(other: Command, mine: Command, signature: Signature) -> bool:
 _NAME_PARTS = re.compile(r"[|,()\s^$'\"*.?]+")
 
 
+def is_prepared(failed: Attempt, later: Attempt) -> bool:
+    """Return True if the later command is the one that failed, after others in the same line."""
+    return later.command.key.endswith(f" && {failed.command.key}")
+
+
+def leaves_out_missing(signature: Signature, later: Attempt) -> bool:
+    """Return True if a program was missing, and the later call does without it."""
+    is_missing = signature.template.startswith("command not found: ")
+    return is_missing and re.search(rf"\b{re.escape(signature.name)}\b", later.text) is None
+
+
 def has_named_change(signature: Signature, failed: Attempt, later: Attempt) -> bool:
     """Return True if the error names a word that only the failing call has.
 
@@ -196,6 +209,8 @@ def has_named_change(signature: Signature, failed: Attempt, later: Attempt) -> b
         for word in {changed.strip("'\"`;,()"), *_VALUES.findall(changed)}
         if len(word) > 2 and " " not in changed and word in signature.sample
     }
+    if signature.kind == "shell" and named & {re.sub(r"['\"\\]", "", word) for word in added}:
+        return True  # It was quoted.
     targets = [word for word in added if not word.startswith("-")]
     if any(_is_like(word, other.strip("'\"`;,()")) for word in named for other in targets):
         return True
