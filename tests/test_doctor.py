@@ -553,7 +553,7 @@ def test_what_is_left_beside_the_store_of_what_was_forgotten_is_found(
             lessons=("abc",),
         )
     Shelf(config.home / "lessons").put(
-        Lesson(id="abc", problem="p", resolution="r", evidence=("toy:alpha#1",))
+        Lesson(id="abc", when="p", do="r", evidence=("toy:alpha#1",))
     )
     report = doctor.examine(store, config)
     assert failing(report) == {"forgotten"}

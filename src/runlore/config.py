@@ -41,7 +41,7 @@
 
     [lessons]                             # what becomes a lesson, and what of them agents are told
     auto = false                          # true: what passes is approved without you
-    propose = 2                           # sessions that must show it before it is proposed
+    propose = 3                           # independent tasks it must have helped in
     deliver = 3                           # and before an agent is told
     half_life_days = 90                   # what is not seen again counts half after so long
     most = 3                              # told at the start of a session
@@ -187,8 +187,8 @@ class Lessons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """The evidence that a lesson needs, and the amount of lessons that is shown to an agent."""
 
     auto: bool = False
-    propose: Annotated[int, msgspec.Meta(ge=2)] = 2
-    deliver: Annotated[int, msgspec.Meta(ge=2)] = 3
+    propose: Annotated[int, msgspec.Meta(ge=3)] = 3
+    deliver: Annotated[int, msgspec.Meta(ge=3)] = 3
     half_life_days: Annotated[float, msgspec.Meta(gt=0)] = 90.0
     most: Annotated[int, msgspec.Meta(ge=0, le=3)] = 3
     max_tokens: Annotated[int, msgspec.Meta(ge=0, le=800)] = 800

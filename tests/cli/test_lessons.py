@@ -25,9 +25,10 @@ from runlore.model import format_time
 from runlore.store import Filter, open_store
 from runlore.sync import pipeline
 from tests.cli.conftest import Run
-from tests.mine.test_known_errors import ERRORS, NOW, fix, session
+from tests.mine.test_known_errors import ERRORS, NOW, session
 from tests.projects import checkout
 from tests.test_hooks import SESSION, run_sync, transcript
+from tests.test_poisoning import plant
 from tests.toy import line
 
 
@@ -44,7 +45,7 @@ def met(home: Path) -> None:
     settings.make_home(setting.home)
     with closing(open_store(setting.store)) as store:
         for n in range(3):
-            session(store, f"s{n}", repo="acme/shop", key=fix("key"))
+            plant(store, f"s{n}", repo="acme/shop", after="npm install", error=ERRORS["key"])
         session(store, "s3", repo="acme/shop", key=None)
 
 
@@ -65,13 +66,13 @@ def test_a_proposal_is_found_approved_and_told(run: Run, met: None, shelf: Shelf
     assert shelf.read() == ([], [])
     assert "1 new proposal" in run("lessons", "propose").stderr
     [made] = shelf.read()[0]
-    assert (made.status, made.sessions, made.helped, made.repo) == ("proposed", 4, 3, "acme/shop")
-    assert "+fixed" in made.do
+    assert (made.status, made.sessions, made.helped, made.repo) == ("proposed", 3, 3, "acme/shop")
+    assert "npm install" in made.do
     assert "KeyError" in run("lessons", "list").stdout
     assert "agents are told" in run("lessons", "approve", made.id[:6], "--why", "seen it").stderr
     assert (shelf.get(made.id).status, shelf.get(made.id).why) == ("approved", "seen it")
     assert "0 new proposals, 0 lessons" in run("lessons", "propose").stderr
-    assert "+fixed" in run("lessons", "show", made.id).stdout
+    assert "npm install" in run("lessons", "show", made.id).stdout
 
 
 def test_a_reject_stays_and_a_retired_one_is_kept(run: Run, met: None, shelf: Shelf) -> None:
@@ -507,7 +508,7 @@ def test_the_model_that_passed_where_others_failed_is_proposed_for_a_skill(
     run: Run, home: Path
 ) -> None:
     live = SessionStore(home / ".runlore/live")
-    for tries in ([("small", 1)],) * 2 + ([("small", 1), ("strong", 0)],) * 2:
+    for tries in ([("small", 1)],) * 2 + ([("small", 1), ("strong", 0)],) * 5:
         with live.create() as one, one.skills.run("refactor") as skill:
             for model, code in tries:
                 with skill.attempt(model=model) as attempt:
@@ -521,7 +522,7 @@ def test_the_model_that_passed_where_others_failed_is_proposed_for_a_skill(
         for one in json.loads(run("lessons", "propose", "--json").stdout)["lessons"]
         if one["kind"] == "skill"
     ]
-    assert (found["about"], found["helped"], found["sessions"]) == ("refactor", 2, 4)
+    assert (found["about"], found["helped"], found["sessions"]) == ("refactor", 5, 7)
     assert "Give it to strong" in found["do"]
     assert {one["model"] for one in json.loads(run("retro", "--json").stdout)["skills"]} == {
         "small",

@@ -39,32 +39,33 @@ def after(
 def with_step(case: Case, summary: str) -> Case:
     """With another fix, as surely known as can be: so it is the one that is told."""
     fixes = tuple(
-        replace(fix, steps=(replace(fix.steps[0], summary=summary),), confidence=1.0)
+        replace(fix, after=summary, steps=(replace(fix.steps[0], summary=summary),), confidence=1.0)
         for fix in case.digest.fixes
     )
     return replace(case, digest=replace(case.digest, fixes=fixes))
 
 
 def test_words_and_evidence_come_from_the_sessions_that_are_left() -> None:
-    cases = fleet(1, 30, {"recovery": [2, 9, 20]})
-    cases[9] = with_step(cases[9], "npm install secret-project")
+    cases = fleet(1, 30, {"recovery": [2, 9, 20, 25]})
+    cases[9] = with_step(cases[9], "npm run build-of-secret-project && npm install")
+    cases[20] = with_step(cases[20], "npm run build-of-secret-project && npm install")
     lesson = decide(about(proposed(cases), "vite"), "approved", NOW)
     assert "secret-project" in lesson.do
     found = after(lesson, cases, "toy:0009")
     assert found is not None
-    assert (found.status, found.do, found.sessions) == (
-        "approved",
-        "Run `npm install vite`, then try again.",
-        2,
-    )
-    assert {ref.partition("#")[0] for ref in found.evidence} == {"toy:0002", "toy:0020"}
+    assert (found.status, found.sessions) == ("approved", 3)
+    assert {ref.partition("#")[0] for ref in found.evidence} == {
+        "toy:0002",
+        "toy:0020",
+        "toy:0025",
+    }
     assert found.notes == "2026-11-01: a session that it rested on was forgotten."
     assert found.is_ready(2)
 
 
 @pytest.mark.parametrize("status", ["approved", "rejected", "retired", "superseded"])
 def test_a_decision_stays_when_too_little_is_left_and_the_words_go(status: str) -> None:
-    cases = fleet(1, 30, {"recovery": [2, 9]})
+    cases = fleet(1, 30, {"recovery": [2, 9, 20]})
     lesson = decide(about(proposed(cases), "vite"), status, NOW, why="I know this one")
     found = after(lesson, cases, "toy:0002")
     assert found is not None
@@ -72,7 +73,7 @@ def test_a_decision_stays_when_too_little_is_left_and_the_words_go(status: str) 
         lesson.id,
         status,
         "I know this one",
-        1,
+        2,
     )
     assert (found.when, found.do, found.key) == (FORGOTTEN, "", "")
     assert "its words with it" in found.notes
@@ -80,7 +81,7 @@ def test_a_decision_stays_when_too_little_is_left_and_the_words_go(status: str) 
 
 
 def test_a_proposal_goes_when_too_little_is_left() -> None:
-    cases = fleet(1, 30, {"recovery": [2, 9]})
+    cases = fleet(1, 30, {"recovery": [2, 9, 20]})
     assert after(about(proposed(cases), "vite"), cases, "toy:0002") is None
 
 
@@ -99,7 +100,7 @@ def test_a_correction_is_told_in_the_words_of_those_who_are_left() -> None:
 
 
 def test_a_persons_own_words_stay_and_what_they_quote_goes() -> None:
-    cases = fleet(1, 30, {"recovery": [2, 9]})
+    cases = fleet(1, 30, {"recovery": [2, 9, 20]})
     own = Lesson(
         id="own",
         by="person",
@@ -125,13 +126,11 @@ def test_a_persons_own_words_stay_and_what_they_quote_goes() -> None:
 
 
 def test_a_command_that_an_edited_lesson_still_tells_goes_with_its_session() -> None:
-    cases = fleet(1, 30, {"recovery": [2, 9]})
-    cases[9] = with_step(cases[9], "npm install secret-project")
+    cases = fleet(1, 30, {"recovery": [2, 9, 20]})
     mined = replace(decide(about(proposed(cases), "vite"), "approved", NOW), edited=True)
-    for edited in (
-        replace(mined, notes="seen by me"),
-        replace(mined, do=f"{mined.do} Ask Ann first."),
-    ):
+    cases[9] = with_step(cases[9], "npm install secret-project")
+    quoting = replace(mined, do="Run `npm install secret-project` first.")
+    for edited in (quoting, replace(quoting, do=f"{quoting.do} Ask Ann first.")):
         assert "secret-project" in edited.do
         found = after(edited, cases, "toy:0009")
         assert found is not None
@@ -173,24 +172,21 @@ def test_lessons_that_have_nothing_of_a_session_are_not_touched() -> None:
     known = proposed(cases)
     by_uid = {case.uid: ForgottenSession(case.digest) for case in cases}
     assert find_affected(known, {"toy:0005": by_uid["toy:0005"]}) == []
-    assert [one.kind for one in find_affected(known, {"toy:0009": by_uid["toy:0009"]})] == ["error"]
+    assert [one.kind for one in find_affected(known, {"toy:0009": by_uid["toy:0009"]})] == [
+        "setup_first"
+    ]
     # A lesson names no more than the newest of its sessions.
     uncited = [replace(one, evidence=()) for one in known]
     assert [one.kind for one in find_affected(uncited, {"toy:0009": by_uid["toy:0009"]})] == [
-        "error"
+        "setup_first"
     ]
     assert find_affected(known, {"toy:unknown": ForgottenSession(None)}) == []
 
 
 def test_words_that_other_sessions_have_as_well_stay_without_a_note() -> None:
     cases = fleet(1, 30, {"recovery": [2, 9, 20]})
-    cases[5] = with_step(cases[9], "npm install vite")
-    cases[5] = replace(
-        cases[5],
-        uid="toy:0005",
-        root="toy:0005",
-        digest=replace(cases[5].digest, errors=(), fixes=cases[5].digest.fixes),
-    )
+    title = "Error: Cannot find module 'vite'"
+    cases[5] = replace(cases[5], digest=replace(cases[5].digest, title=title))
     lesson = decide(about(proposed(cases), "vite"), "approved", NOW)
     assert find_affected([lesson], {"toy:0005": ForgottenSession(cases[5].digest)}) == [lesson]
     assert after(lesson, cases, "toy:0005") == lesson

@@ -177,7 +177,7 @@ def recovery(script: Script) -> None:
         "Error: Cannot find module 'vite'\n    at Module._resolveFilename"
         " (node:internal/modules:1:1)",
     )
-    script.call("npm install vite", "added 1 package", exit_code=0)
+    script.call("npm install", "added 120 packages", exit_code=0)
     script.call("npm run build", "built in 2 s", exit_code=0)
 
 
@@ -280,6 +280,46 @@ def failing_skill(script: Script) -> None:
     script.skills = [Skill("refactor", False), Skill("refactor", False), Skill("refactor", True)]
 
 
+def changed(failed: str, worked: str, said: str) -> Callable[[Script], None]:
+    """A call that fails, and then succeeds in another form."""
+
+    def plant(script: Script) -> None:
+        name = script.word()
+        script.fail(failed.format(name), said.format(name))
+        script.call(worked.format(name), "ok", exit_code=0)
+
+    return plant
+
+
+def read_first(script: Script) -> None:
+    path = f"/w/{script.word()}.py"
+    said = "File has not been read yet. Read it first before writing to it."
+    script.call(path, said, action="edit", tool="Edit", files=(path,), is_error=True)
+    script.call(path, "text", action="read", files=(path,))
+    script.call(path, "ok", action="edit", tool="Edit", files=(path,))
+
+
+quoted = changed(
+    "gh api repos/{}?ref=x", "gh api 'repos/{}?ref=x'", "zsh: no matches found: repos/{}?ref=x"
+)
+left_out = changed("timeout 9 make {}", "make {}", "zsh: command not found: timeout")
+replaced_program = changed("python {}.py", "python3 {}.py", "zsh: command not found: python")
+added_prefix = changed(
+    "pytest {}", "PYTHONPATH=. pytest {}", "ModuleNotFoundError: No module named 'app'"
+)
+added_flag = changed(
+    "cargo build {}", "cargo build {} --all-features", "error: no such feature here: fast"
+)
+absolute_path = changed(
+    "ruff check {}.py", "ruff check /w/app/{}.py", "error: no such file or directory here"
+)
+setup_first = changed(
+    "bun {}.ts",
+    "bun install && bun {}.ts",
+    "SyntaxError: Export named 'a' not found in module '/w/dist/index.js'.",
+)
+
+
 PLANTS: dict[str, tuple[Callable[[Script], None], str]] = {
     "recurring_error": (recurring_error, "mismatched"),
     "recovery": (recovery, "vite"),
@@ -295,5 +335,13 @@ PLANTS: dict[str, tuple[Callable[[Script], None], str]] = {
     "flaky_test": (flaky_test, "test_checkout"),
     "slow_step": (slow_step, "docker build"),
     "failing_skill": (failing_skill, "refactor"),
+    "quoted": (quoted, "quoted"),
+    "left_out": (left_out, "timeout"),
+    "replaced_program": (replaced_program, "python3"),
+    "added_prefix": (added_prefix, "PYTHONPATH"),
+    "added_flag": (added_flag, "--all-features"),
+    "absolute_path": (absolute_path, "in full"),
+    "setup_first": (setup_first, "bun install"),
+    "read_first": (read_first, "read first"),
 }
 """By type of signal, how it is planted, and a word of what should be said of it."""

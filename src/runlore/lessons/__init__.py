@@ -22,10 +22,6 @@ By = Literal["mined", "person", "agent"]
 MIN_BROKEN = 3
 """Sessions that have to go another way before a lesson is doubted: one or two may be chance."""
 
-LOCAL_KINDS = frozenset({"slow"})
-"""Kinds of lessons on a command of one repository: the same command elsewhere is another
-subject."""
-
 
 class Lesson(msgspec.Struct, frozen=True, kw_only=True):
     """Advice on a recurring problem. One that was decided on is never overwritten: better advice is
@@ -39,7 +35,8 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
     avoid: str = ""
     """What not to do there; may be empty."""
     kind: str = "note"
-    """error, flaky, retries, correction, slow, skill; note if it was written by hand."""
+    """The kind of its miner, such as quoted, setup_first or correction; note if it was written by
+    hand."""
     by: By = "mined"
     """Who wrote it."""
     agent: str = ""
@@ -49,8 +46,11 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
     tool: str = ""
     fingerprint: str = ""
     """The error it is about."""
+    family: tuple[str, ...] = ()
+    """Other errors it is about, by fingerprint: those of the same family that the advice ended."""
     about: str = ""
-    """If it is about no error: the head of the command, or the skill."""
+    """What it is about, if not a single error: the head of a command, a skill, a change of a call.
+    """
     key: str = ""
     """The essence of what to do: the same advice in other words has the same key."""
     evidence: tuple[str, ...] = ()
@@ -87,9 +87,12 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def subject(self) -> str:
         """Return what it is about, so that only one of several lessons on the same is shown."""
-        if self.fingerprint:
-            return self.fingerprint
-        return f"{self.kind} {self.about}" if self.about and self.kind not in LOCAL_KINDS else ""
+        return f"{self.kind} {self.about}" if self.about else self.fingerprint
+
+    @property
+    def fingerprints(self) -> frozenset[str]:
+        """Return the errors it is about: the one it is named by, and those of the same family."""
+        return frozenset((self.fingerprint, *self.family)) - {""}
 
     @property
     def is_doubted(self) -> bool:

@@ -307,7 +307,7 @@ def find_lessons(
     fingerprint, wanted = _fingerprint(error), _find_words(f"{words} {error}")
     nearness = {
         one.id: (
-            bool(fingerprint) and one.fingerprint == fingerprint,
+            bool(fingerprint) and fingerprint in one.fingerprints,
             len(wanted & _find_words(f"{one.when} {one.do} {one.avoid}")),
         )
         for one in ranked

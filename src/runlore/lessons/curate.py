@@ -15,8 +15,8 @@ from ..config import Lessons as Thresholds
 from ..mine.drafts import MAX_EVIDENCE, hash_id
 from ..mine.ends import End
 from ..mine.signals.correction import KIND as CORRECTION
-from ..mine.signals.correction import find_topic_words
 from ..mine.similarity import MIN_SIMILARITY, word_similarity
+from ..mine.topic_words import find_topic_words
 from ..mine.values import Case, Pattern
 from ..model import format_time
 from ..text.clean import clean, one_line
@@ -100,7 +100,15 @@ def _renew(old: Lesson, draft: Lesson) -> Lesson:
     """
     counts = {
         name: getattr(draft, name)
-        for name in ("evidence", "signals", "sessions", "helped", "confidence", "last_at")
+        for name in (
+            "evidence",
+            "family",
+            "signals",
+            "sessions",
+            "helped",
+            "confidence",
+            "last_at",
+        )
     }
     if old.status == "rejected" and draft.sessions > old.sessions:
         return replace(old, status="proposed", **counts)
@@ -162,8 +170,8 @@ def _count_outcomes(lesson: Lesson, by_id: Mapping[str, Lesson], ends: Sequence[
     if not keys:
         return replace(lesson, kept=0, broken=0)
     since = [end for end in ends if end.at > (lesson.decided_at or lesson.made_at)]
-    followed = {end.root for end in since if end.key in keys}
-    broken = {end.root for end in since if end.key or not end.is_over} - followed
+    followed = {end.task for end in since if end.key in keys}
+    broken = {end.task for end in since if end.key or not end.is_over} - followed
     return replace(lesson, kept=len(followed), broken=len(broken))
 
 

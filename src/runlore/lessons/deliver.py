@@ -27,7 +27,7 @@ MAX_BYTES = 64 << 20
 """Records of about a hundred thousand sessions. Those older than a year may be deleted."""
 TAIL_BYTES = 64 << 10
 """The end of the records, in which a session's own are looked for."""
-MAX_WHEN_CHARS, MAX_DO_CHARS, MAX_SCOPE_CHARS = 160, 400, 80
+MAX_WHEN_CHARS, MAX_DO_CHARS, MAX_SCOPE_CHARS = 240, 400, 80
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -98,7 +98,7 @@ def _is_about(lesson: Lesson, fingerprint: str, command: str) -> bool:
     """Return True for a lesson on this error or command; for every lesson if neither is given."""
     if not (fingerprint or command):
         return True
-    return bool(fingerprint and lesson.fingerprint == fingerprint) or bool(
+    return bool(fingerprint and fingerprint in lesson.fingerprints) or bool(
         command and lesson.kind == "retries" and lesson.about == command
     )
 

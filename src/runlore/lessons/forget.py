@@ -51,7 +51,7 @@ def find_affected(
         if any(uid_of(ref) in forgotten for ref in one.evidence)
         or (
             is_mined(one)
-            and (one.fingerprint in errors or one.about in commands)
+            and (one.fingerprints & errors or one.about in commands)
             and one.when != FORGOTTEN
         )
         or texts.are_quoted_in(one)
@@ -79,7 +79,16 @@ def remove_sessions(
     notes = "\n".join(part for part in (lesson.notes, _build_note(words, now)) if part)
     if draft is None:
         sessions = len({uid_of(ref) for ref in evidence})
-        return replace(lesson, **words, sessions=sessions, evidence=evidence, key="", notes=notes)
+        helped = min(lesson.helped, sessions)
+        return replace(
+            lesson,
+            **words,
+            sessions=sessions,
+            helped=helped,
+            evidence=evidence,
+            key="",
+            notes=notes,
+        )
     counts = {
         name: getattr(draft, name) for name in ("signals", "sessions", "helped", "confidence")
     }

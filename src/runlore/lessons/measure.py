@@ -265,7 +265,7 @@ def recurred(lesson: Lesson, case: Case) -> bool:
     """Return True if a session met what the lesson is about."""
     if lesson.fingerprint:
         return any(
-            error.signature.fingerprint == lesson.fingerprint for error in case.digest.errors
+            error.signature.fingerprint in lesson.fingerprints for error in case.digest.errors
         )
     miner = find_miner_of_kind(lesson.kind)
     return miner is not None and miner.recurred is not None and miner.recurred(_topic(lesson), case)
@@ -282,7 +282,7 @@ def stayed(lesson: Lesson, case: Case) -> bool:
     if not lesson.fingerprint:
         return recurred(lesson, case)
     return not any(
-        fix.fingerprint == lesson.fingerprint and fix.fixed_seq is not None
+        fix.fingerprint in lesson.fingerprints and fix.fixed_seq is not None
         for fix in case.digest.fixes
     )
 

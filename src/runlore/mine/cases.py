@@ -14,6 +14,7 @@ from ..model import Digest
 from ..store import Filter, SessionLine, Store
 from .loci import ErrorLocus
 from .patterns import MIN_SIGNALS, find_patterns
+from .tasks import join_tasks, task_keys
 from .values import Case, Pattern, Skill
 
 replace = msgspec.structs.replace
@@ -45,11 +46,20 @@ def read_cases(store: Store, config: Config, chosen: Filter) -> list[Case]:
     lines = {line.uid: line for line in store.sessions.select(Filter(parents_only=False))}
     skills = _read_skills(config.home / "live", lines)
     roots = _find_roots(lines, store.retention.sharing())
-    return [
-        _build_case(lines[digest.session_uid], digest, store, roots, skills)
-        for digest in store.digests.iter(chosen)
-        if digest.session_uid in lines
+    digests = [one for one in store.digests.iter(chosen) if one.session_uid in lines]
+    cases = [
+        _build_case(lines[digest.session_uid], digest, store, roots, skills) for digest in digests
     ]
+    tasks = join_tasks({case.uid: _task_keys(case, lines[case.uid]) for case in cases})
+    return [replace(case, task=tasks[case.uid]) for case in cases]
+
+
+def _task_keys(case: Case, line: SessionLine) -> set[str]:
+    digest = case.digest
+    # What a subagent is asked is a part of the task, and may be asked again in another one.
+    goal = None if case.is_subagent else digest.goal
+    requests = () if case.is_subagent else (request.text for request in digest.requests)
+    return task_keys(case.root, case.repo, digest.task_ref or line.task_ref, goal, requests)
 
 
 def _build_case(

@@ -28,8 +28,11 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     repo: str = ""
     tool: str = ""
     fingerprint: str = ""
+    family: tuple[str, ...] = ()
     about: str = ""
     key: str = ""
+    error: str = ""
+    """The text of the error that it is about, as far as it is known. Not part of the lesson."""
     evidence: tuple[str, ...] = ()
     signals: int = 0
     sessions: int = 0
@@ -39,25 +42,20 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """Patterns about the same subject, and the sessions to draft a lesson from."""
+    """A pattern, and the sessions to draft a lesson from."""
 
-    patterns: tuple[Pattern, ...]
+    pattern: Pattern
     all_cases: Mapping[str, Case]
-    """Every session by uid, whether or not it shows one of the patterns."""
+    """Every session by uid, whether or not it shows the pattern."""
     min_sessions: int
-    """Independent sessions that the advice must have helped in."""
-
-    @property
-    def pattern(self) -> Pattern:
-        """Return the pattern of a group that has only one."""
-        [pattern] = self.patterns
-        return pattern
+    """Independent tasks that the advice must have helped in."""
+    family_of: Mapping[str, str] = {}
+    """The family of each error, by fingerprint."""
 
     @property
     def cases(self) -> list[Case]:
-        """Return the sessions that show one of the patterns, by uid."""
-        uids = sorted({uid for pattern in self.patterns for uid in pattern.uids})
-        return [self.all_cases[uid] for uid in uids if uid in self.all_cases]
+        """Return the sessions that show the pattern, by uid."""
+        return [self.all_cases[uid] for uid in self.pattern.uids if uid in self.all_cases]
 
 
 def hash_id(*parts: str) -> str:

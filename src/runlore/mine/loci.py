@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
+from .changes import Change
+
 
 class Locus(msgspec.Struct, frozen=True):
     """The base of all loci."""
@@ -92,6 +94,18 @@ class FileLocus(Locus, frozen=True):
     @property
     def key(self) -> str:
         return self.path
+
+
+class ChangeLocus(Locus, frozen=True):
+    """A change after which a call succeeded (`changes`), and what it is a change for."""
+
+    change: Change
+    topic: str = ""
+    """The family of the error; empty if the change says enough by itself."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.change.key} | {self.topic}" if self.topic else self.change.key
 
 
 class SkillLocus(Locus, frozen=True):

@@ -44,9 +44,9 @@ def find_patterns(
     work_times = [case.at for case in by_uid.values() if case.is_work and not case.is_subagent]
     patterns = []
     for key, signals in _merge_similar(groups).items():
-        roots = {by_uid[signal.uid].root for signal in signals}
-        if len(signals) >= min_signals and len(roots) >= min_sessions:
-            patterns.append(_build_pattern(key, signals, roots, by_uid, work_times))
+        tasks = {by_uid[signal.uid].evidence_key for signal in signals}
+        if len(signals) >= min_signals and len(tasks) >= min_sessions:
+            patterns.append(_build_pattern(key, signals, tasks, by_uid, work_times))
     return sorted(
         patterns,
         key=lambda pattern: (-pattern.is_wide, -pattern.sessions, -pattern.signals, pattern.id),
@@ -77,7 +77,7 @@ def _merge_similar(groups: _Groups) -> _Groups:
 def _build_pattern(
     key: _Key,
     signals: list[Signal],
-    roots: set[str],
+    tasks: set[str],
     by_uid: Mapping[str, Case],
     work_times: Sequence[str],
 ) -> Pattern:
@@ -100,7 +100,7 @@ def _build_pattern(
         ).locus,
         repo=key.repo or None,
         signals=len(signals),
-        sessions=len(roots),
+        sessions=len(tasks),
         uids=tuple(sorted({signal.uid for signal in signals})),
         repos=tuple(sorted({case.repo for case in cases if case.repo})),
         agents=tuple(sorted({case.agent for case in cases})),

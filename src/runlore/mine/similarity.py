@@ -8,9 +8,18 @@ MIN_SIMILARITY = 0.6
 """Share of common words from which on two texts say the same."""
 
 
+MIN_SHARED_WORDS = 4
+"""Words from which on a short text may be a part of a longer one that says the same."""
+
+
 def word_similarity(one: frozenset[str], other: frozenset[str]) -> float:
-    """Return the share of the words of either text that both have."""
-    return len(one & other) / len(one | other)
+    """Return the share of words that two texts have in common.
+
+    If they have enough, it is the share of the shorter text: people say the same at different
+    length.
+    """
+    shared = len(one & other)
+    return shared / (min(len(one), len(other)) if shared >= MIN_SHARED_WORDS else len(one | other))
 
 
 def group_similar(words: Mapping[str, frozenset[str]], counts: Mapping[str, int]) -> dict[str, str]:

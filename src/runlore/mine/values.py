@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Literal
 
 import msgspec
 
+from ..digest.families import families
 from ..model import Digest, Trend
 from .loci import Locus
 
@@ -37,7 +38,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     repo: str | None = None
     root: str = ""
     """The session that this one goes back to as a fork, continuation or subagent, or by a shared
-    event; its own uid if there is none. Sessions with the same root are one piece of evidence."""
+    event; its own uid if there is none. Sessions with the same root are one family."""
+    task: str = ""
+    """The session that stands for all sessions about the same task (`tasks`); empty if that is its
+    root."""
     is_subagent: bool = False
     cwd: str = ""
     """The folder it started in; empty for a session of another machine."""
@@ -48,6 +52,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     usd: float = 0.0
     tokens: int = 0
     skills: tuple[Skill, ...] = ()
+
+    @property
+    def evidence_key(self) -> str:
+        """Return what makes two sessions one piece of evidence: that they are about one task."""
+        return self.task or self.root or self.uid
 
     @property
     def is_work(self) -> bool:
@@ -90,7 +99,7 @@ class PatternFacts(msgspec.Struct, frozen=True, kw_only=True):
     signals: int
     """How often it occurred."""
     sessions: int
-    """Number of independent sessions, that is of different roots."""
+    """Number of independent sessions, that is of different tasks."""
     uids: tuple[str, ...]
     repos: tuple[str, ...]
     agents: tuple[str, ...]
@@ -113,6 +122,11 @@ class Pattern(PatternFacts, frozen=True, kw_only=True):
     locus: Locus
 
     @property
+    def about(self) -> str:
+        """Return what it is about, in one text, with the repository if it is about one."""
+        return f"{self.locus.key} in {self.repo}" if self.repo else self.locus.key
+
+    @property
     def is_wide(self) -> bool:
         """Return True if several agents show it, so that it is not one agent's habit."""
         return len(self.agents) > 1
@@ -132,6 +146,16 @@ class Fleet:
                 by_repo.setdefault(case.repo, []).append(case.usd)
         return {repo: sorted(costs) for repo, costs in by_repo.items()}
 
+    @cached_property
+    def family_of(self) -> dict[str, str]:
+        """Return the family of each error, by fingerprint."""
+        return find_families(self.cases)
+
     def costs(self, repo: str | None) -> list[float]:
         """Return what the sessions of a repository cost, cheapest first."""
         return self._costs.get(repo, [])
+
+
+def find_families(cases: Iterable[Case]) -> dict[str, str]:
+    """Return for each fingerprint of these sessions the template of its family."""
+    return families(error.signature for case in cases for error in case.digest.errors)

@@ -3,9 +3,7 @@
 A miner's file is named after its type of signal and has a function `mine(case, fleet)`. The rest is
 optional:
 
-- `ADVICE`: what helps against it in general, as a clause. `retro` gives it if there is no lesson.
 - `draft(group, ends)`: the lesson on a group of patterns, or None if nothing is known to help.
-  Patterns whose miners share a `draft` function and that are about the same error are one group.
 - `find_ends(group)`: how the problem ended in each session. `draft` gets the result, and it shows
   later whether sessions follow the lesson.
 - `KIND`: the kind of its lessons, by which these are found again in files.
@@ -32,7 +30,6 @@ class Miner(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     mine: Callable[[Case, Fleet], Iterable[Signal]]
-    advice: str = ""
     draft: Callable[[Group, Sequence[End]], Draft | None] | None = None
     find_ends: Callable[[Group], list[End]] | None = None
     kind: str = ""
@@ -41,7 +38,7 @@ class Miner(msgspec.Struct, frozen=True, kw_only=True):
 
     def subject_of(self, pattern: Pattern) -> str:
         """Return what a pattern of this miner is about, as `Lesson.subject` says it."""
-        return pattern.locus.error or f"{self.kind} {pattern.locus.key}"
+        return pattern.locus.error or f"{self.kind} {pattern.about}"
 
 
 @cache
@@ -54,7 +51,6 @@ def load_miners() -> dict[str, Miner]:
 def _load_miner(name: str) -> Miner:
     module = import_module(f"{__name__}.{name}")
     optional = {
-        "advice": "ADVICE",
         "draft": "draft",
         "find_ends": "find_ends",
         "kind": "KIND",

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from ..loci import SessionLocus
 from ..values import Case, Fleet, Signal
 
-ADVICE = "ask for smaller steps, or say earlier what is wanted"
-
 
 def mine(case: Case, _: Fleet) -> Iterator[Signal]:
     digest = case.digest

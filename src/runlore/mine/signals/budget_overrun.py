@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from ..loci import SessionLocus
 from ..values import Case, Fleet, Signal
 
-ADVICE = "look at what these sessions have in common, and set a budget"
-
 MIN_SESSIONS = 8
 """Sessions that it takes to say what is usual."""
 MIN_FACTOR = 5.0

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from ..loci import SessionLocus
 from ..values import Case, Fleet, Signal
 
-ADVICE = "split the task, or begin a new session for each part"
-
 MIN_COMPACTIONS = 2
 """One compaction is a long session. After the second, the beginning is a summary of a summary."""
 

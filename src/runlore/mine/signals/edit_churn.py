@@ -8,8 +8,6 @@ from ..commands import short_path
 from ..loci import FileLocus
 from ..values import Case, Fleet, Signal
 
-ADVICE = "ask for a plan before changing this file, or split it"
-
 MIN_CHANGES = 10
 """One idea takes three or four changes; ten are several ideas about the same lines."""
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...text.clean import one_line
-from ..advice import shorten
 from ..drafts import Draft, Group, hash_id
-from ..ends import End, count_evidence, find_common_ends
+from ..ends import OTHER_KEY, End, count_evidence, find_common_ends
 from ..loci import SkillLocus
 from ..values import Case, Fleet, Signal
 
-ADVICE = "repair this skill, or give it to another model"
 KIND = "skill"
 
 
@@ -35,12 +33,15 @@ def mine(case: Case, _: Fleet) -> Iterator[Signal]:
 def find_ends(group: Group) -> list[End]:
     """Return the sessions in which the skill failed, and those in which a model rescued it."""
     name = group.pattern.locus.key
-    ends = [End(case.root, case.at, case.uid) for case in group.cases]
+    ends = [End(case.evidence_key, case.at, case.uid, OTHER_KEY) for case in group.cases]
     for case in group.all_cases.values():
         models = {
             skill.rescued_by for skill in case.skills if skill.name == name and skill.rescued_by
         }
-        ends += [End(case.root, case.at, case.uid, model, is_over=True) for model in sorted(models)]
+        ends += [
+            End(case.evidence_key, case.at, case.uid, model, is_over=True)
+            for model in sorted(models)
+        ]
     return ends
 
 
@@ -55,11 +56,8 @@ def draft(group: Group, ends: Sequence[End]) -> Draft | None:
         kind=KIND,
         about=pattern.locus.key,
         key=model,
-        when=one_line(pattern.what),
-        do=shorten(
-            f"Give it to {one_line(model)}: it passed the check there where another model had"
-            " failed."
-        ),
+        when=f"The skill `{one_line(pattern.locus.key)}` is to be used.",
+        do=(f"Give it to {one_line(model)}: it passed the check where another model had failed."),
         signals=pattern.signals,
         last_at=pattern.last_at,
         **count_evidence(common, ends),

@@ -5,16 +5,15 @@ Where skills are attempted, a pass after a failure is the work of a new attempt.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from .. import error_lessons
+from ...text.clean import one_line
+from ..drafts import Draft, Group, hash_id, only_one
+from ..ends import OTHER_KEY, RETRY_KEY, End, count_evidence, find_common_ends
 from ..loci import FlakyTestLocus
 from ..values import Case, Fleet, Signal
 
-ADVICE = "make this test reliable, or leave it out until it is"
-
-draft = error_lessons.draft
-find_ends = error_lessons.find_ends
+KIND = "flaky"
 
 
 def mine(case: Case, _: Fleet) -> Iterator[Signal]:
@@ -36,3 +35,45 @@ def mine(case: Case, _: Fleet) -> Iterator[Signal]:
                 seqs=(fix.failed_seq, fix.fixed_seq),
                 is_local=True,
             )
+
+
+def find_ends(group: Group) -> list[End]:
+    """Return how the failure ended in each session that met it."""
+    fingerprint = group.pattern.locus.error
+    return [
+        end
+        for case in group.all_cases.values()
+        if (end := _find_end(fingerprint, case)) is not None
+    ]
+
+
+def _find_end(fingerprint: str, case: Case) -> End | None:
+    met = [one for one in case.digest.errors if one.signature.fingerprint == fingerprint]
+    if not met:
+        return None
+    fixes = [one for one in case.digest.fixes if one.fingerprint == fingerprint and one.fixed_seq]
+    key = RETRY_KEY if any(one.how == "retry" for one in fixes) else OTHER_KEY if fixes else ""
+    return End(case.evidence_key, case.at, f"{case.uid}#{met[0].last_seq}", key, bool(fixes))
+
+
+def draft(group: Group, ends: Sequence[End]) -> Draft | None:
+    """Propose to run it again first, if that was enough in most tasks."""
+    common = find_common_ends(ends, group.min_sessions)
+    if not common:
+        return None
+    pattern = group.pattern
+    test = one_line(pattern.what.partition(": ")[2])
+    return Draft(
+        id=hash_id(pattern.locus.error, RETRY_KEY, pattern.repo or ""),
+        kind=KIND,
+        when=f"A run of the tests reports: {test}.",
+        do="Run that test again by itself before changing anything: it has passed then.",
+        avoid="Changing the code or the test because of one failure.",
+        repo=pattern.repo or only_one(pattern.repos),
+        fingerprint=pattern.locus.error,
+        key=RETRY_KEY,
+        error=pattern.what,
+        signals=pattern.signals,
+        last_at=pattern.last_at,
+        **count_evidence(common, ends),
+    )

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from ..loci import SessionLocus
 from ..values import Case, Fleet, Signal
 
-ADVICE = "leave out servers and plans that the task does not need"
-
 MIN_CALLS = 20
 """With fewer calls a share says nothing."""
 MIN_SHARE = 0.6

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .. import error_lessons
 from ..loci import ErrorLocus
 from ..values import Case, Fleet, Signal
 from .recurring_error import WEAK_KINDS
-
-draft = error_lessons.draft
-find_ends = error_lessons.find_ends
 
 
 def mine(case: Case, _: Fleet) -> Iterator[Signal]:

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .. import error_lessons
 from ..loci import ErrorLocus
 from ..values import Case, Fleet, Signal
-
-ADVICE = "find out what ends it, and write it down: `runlore lessons add`"
-
-draft = error_lessons.draft
-find_ends = error_lessons.find_ends
 
 WEAK_KINDS = frozenset({"exit", "text"})
 """Kinds of errors that are only an exit code or a line without an error word: two with the same

@@ -6,17 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from ...model import CommandRun
 from ...text.clean import one_line
-from ..advice import fix_key
+from ..change_lessons import iter_changes
 from ..commands import command_head
 from ..drafts import Draft, Group, hash_id, only_one
-from ..ends import End, count_evidence, describe_common_fix, find_common_ends, is_instructive
+from ..ends import OTHER_KEY, End, count_evidence, find_common_ends
 from ..loci import CommandLocus
 from ..values import Case, Fleet, Signal
 
-ADVICE = (
-    "read the error before the second try; find out what the command needs, and write it down where"
-    " agents look"
-)
 KIND = "retries"
 
 MIN_FAILURES = 3
@@ -50,43 +46,45 @@ def find_ends(group: Group) -> list[End]:
 
 def _find_end(head: str, case: Case) -> End:
     """Return the end by the most certain fix of the command's errors."""
-    errors = {
-        error.signature.fingerprint: error
+    fingerprints = {
+        error.signature.fingerprint
         for error in case.digest.errors
         if error.command and command_head(error.command) == head
     }
-    fixes = [fix for fix in case.digest.fixes if fix.fingerprint in errors]
+    fixes = [fix for fix in case.digest.fixes if fix.fingerprint in fingerprints]
     is_over = any(fix.fixed_seq is not None for fix in fixes)
-    instructive = [fix for fix in fixes if is_instructive(fix, errors[fix.fingerprint])]
-    if not instructive:
-        last_seq = max((error.last_seq for error in errors.values()), default=0)
-        return End(case.root, case.at, f"{case.uid}#{last_seq}", is_over=is_over)
-    fix = max(instructive, key=lambda fix: fix.confidence)
-    error = errors[fix.fingerprint]
+    changes = [
+        (fix, change) for fix, _, change in iter_changes(case)
+        if fix.fingerprint in fingerprints and change.kind in ("setup_first", "prepared_first")
+    ]  # fmt: skip
+    if changes:
+        fix, change = max(changes, key=lambda one: one[0].confidence)
+        ref = f"{case.uid}#{fix.steps[0].seq}"
+        return End(case.evidence_key, case.at, ref, change.added, True, fix.confidence)
+    is_known = any(fix.is_shown and fix.how != "retry" for fix in fixes)
     return End(
-        case.root,
-        case.at,
-        f"{case.uid}#{fix.steps[0].seq}",
-        fix_key(fix, error),
-        fix,
-        is_over,
-        error.command or "",
+        case.evidence_key, case.at, case.uid, OTHER_KEY if is_known else "", is_over or is_known
     )
 
 
 def draft(group: Group, ends: Sequence[End]) -> Draft | None:
-    """Propose what ended the retries in most sessions."""
+    """Propose what was run before the command succeeded in most tasks."""
     common = find_common_ends(ends, group.min_sessions)
     if not common:
         return None
     pattern, key = group.pattern, common[0].key
+    head, first = (
+        one_line(pattern.locus.key),
+        ", then ".join(f"`{one}`" for one in key.split(" && ")),
+    )
     return Draft(
         id=hash_id("retry_storm", pattern.locus.key, key),
         kind=KIND,
         about=pattern.locus.key,
         key=key,
-        when=one_line(pattern.what),
-        do=describe_common_fix(common),
+        when=f"`{head}` has failed, whatever it printed.",
+        do=f"Run {first} once, then `{head}` again.",
+        avoid=f"Repeating `{head}` unchanged: it was run again and again without success.",
         repo=only_one(pattern.repos),
         signals=pattern.signals,
         last_at=pattern.last_at,

@@ -1,18 +1,12 @@
-"""A command that takes minutes."""
+"""A command that takes minutes. It is no lesson: nothing shows what helps against it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from ...text.clean import one_line
 from ..commands import command_head
-from ..drafts import Draft, Group
-from ..ends import End
 from ..loci import CommandLocus
 from ..values import Case, Fleet, Signal
-
-ADVICE = "run a part of it, cache it, or let it run in the background"
-KIND = "slow"
 
 MIN_TOTAL_S = 300.0
 """Five minutes of one session in which nothing else happens."""
@@ -35,36 +29,3 @@ def mine(case: Case, _: Fleet) -> Iterator[Signal]:
                 magnitude=total,
                 is_local=True,
             )
-
-
-def draft(group: Group, _: Sequence[End]) -> Draft:
-    """Propose to allow the time it takes.
-
-    Nothing counts as having helped: only durations are known.
-    """
-    pattern = group.pattern
-    head = pattern.locus.key
-    times = sorted(
-        slow.seconds / slow.count
-        for case in group.cases
-        for slow in case.digest.slow
-        if command_head(slow.command) == head
-    )
-    usual, longest = (
-        max(1, round(seconds / 60)) for seconds in (times[len(times) // 2], times[-1])
-    )
-    return Draft(
-        id=pattern.id,
-        kind=KIND,
-        about=head,
-        when=one_line(pattern.what),
-        do=(
-            f"One run takes about {usual} min, at most {longest} were seen: allow that much, or let"
-            " it run in the background."
-        ),
-        repo=pattern.repo or "",
-        evidence=pattern.examples,
-        signals=pattern.signals,
-        sessions=pattern.sessions,
-        last_at=pattern.last_at,
-    )

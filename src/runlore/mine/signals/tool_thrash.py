@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .. import error_lessons
 from ..loci import ToolErrorLocus
 from ..values import Case, Fleet, Signal
-
-ADVICE = "tell the agent how this tool wants to be called"
-
-draft = error_lessons.draft
-find_ends = error_lessons.find_ends
 
 MIN_ERRORS = 3
 
