@@ -65,6 +65,7 @@ def html(retro: Retro) -> str:
             title=_title(retro),
             tiles=list(_tiles(retro)),
             done=_done(retro),
+            waiting=_waiting_line(retro) if retro.waiting else "",
             repos=list(by_repo.items()),
             comparison=list(_comparison(retro.before, retro.now)),
             style=style,
@@ -134,7 +135,7 @@ def _parts(retro: Retro) -> Iterator[tuple[str, list[tuple[str, str]]]]:
         ),
         ("What went wrong most", [_suggestion_line(one) for one in retro.wrong]),
         *(
-            (f"Suggestions for {repo or 'no repository'}", _of_repo(retro, repo))
+            (f"Problems in {repo or 'no repository'}", _of_repo(retro, repo))
             for repo in dict.fromkeys(one.repo for one in retro.suggestions)
         ),
         ("What got better", [(_better_line(one), "") for one in retro.better]),
@@ -146,6 +147,7 @@ def _parts(retro: Retro) -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ],
         ),
         ("Skills", [(_skill_line(one), "") for one in retro.skills]),
+        ("Lessons", [(_waiting_line(retro), "")] if retro.waiting else []),
     ]
     yield from ((heading, items) for heading, items in parts if items)
 
@@ -155,12 +157,16 @@ def _of_repo(retro: Retro, repo: str) -> list[tuple[str, str]]:
 
 
 def _suggestion_line(one: Suggestion) -> tuple[str, str]:
-    source = f" (lesson {one.lesson})" if one.lesson else ""
+    lesson = f". Lesson {one.lesson}: {one.advice}" if one.lesson else ""
     cost = f", {one.usd:.2f} USD" if one.usd else ""
     return (
-        f"{_frequency(one)}, {one.trend}{cost}: {one.what}. To do: {one.advice}{source}",
+        f"{_frequency(one)}, {one.trend}{cost}: {one.what}{lesson}",
         " ".join(one.evidence),
     )
+
+
+def _waiting_line(retro: Retro) -> str:
+    return f"{count(retro.waiting, 'proposal')} to decide on: `runlore lessons list`"
 
 
 def _frequency(one: Suggestion) -> str:

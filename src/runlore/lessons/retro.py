@@ -1,7 +1,8 @@
 """A retrospective of some days: what was done, what went wrong, what to change, what improved.
 
-Pure, over cases. Every suggestion names its evidence, and comes from a lesson if there is one.
-Nothing here calls a model, prints or looks at a clock.
+Pure, over cases. Every problem names its evidence. Advice comes from approved lessons alone:
+nothing that one session did is told to another. Nothing here calls a model, prints or looks at a
+clock.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..mine.loci import WordsLocus
 from ..mine.patterns import MIN_SESSIONS, find_patterns
 from ..mine.signals import load_miners
 from ..mine.values import Case, Pattern
-from ..model import Trend, describe_how
+from ..model import Trend
 from ..text.clean import one_line
 from . import Lesson, describe_advice
 from .curate import uid_of
@@ -26,7 +27,6 @@ MAX_SUGGESTIONS = 3
 """For each repository: nobody reads more."""
 MAX_PROBLEMS = 5
 MAX_IMPROVEMENTS = 10
-MAX_STEP_CHARS = 200
 MAX_TITLE_CHARS = 160
 MAX_SESSIONS = 20
 """Sessions that are listed, those with the most calls."""
@@ -52,14 +52,15 @@ class RetroSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
-    """A problem, the advice on it, and the evidence."""
+    """A problem, the evidence, and the advice of an approved lesson on it."""
 
     repo: str
     type: str
     what: str
     advice: str
+    """What an approved lesson says about it; empty if there is none."""
     lesson: str
-    """The id of the lesson it comes from, if any."""
+    """The id of that lesson."""
     sessions: int
     usd: float
     trend: Trend
@@ -117,6 +118,8 @@ class Retro(msgspec.Struct, frozen=True, kw_only=True):
     """The most important ones of each repository."""
     better: list[Improvement]
     skills: list[SkillResult]
+    waiting: int
+    """Proposed lessons that wait for a person to decide. What they say is not part of it."""
 
 
 def look_back(
@@ -133,7 +136,7 @@ def look_back(
     main = [case for case in work if not case.is_subagent]
     by_uid = {case.uid: case for case in work}
     problems = [pattern for pattern in find_patterns(cases) if pattern.polarity == "problem"]
-    known = _order_lessons(lessons)
+    known = _approved_lessons(lessons)
     old = [case for case in earlier if case.is_work and not case.is_subagent]
     paid = _find_paid(cases, work, main)
     return Retro(
@@ -148,22 +151,22 @@ def look_back(
         before=build_snapshot("before", old) if old else None,
         done=_list_sessions(main),
         wrong=[
-            _build_suggestion(pattern, "", known, by_uid)
+            _build_suggestion(pattern, "", known)
             for pattern in sorted(problems, key=_sort_key)[:MAX_PROBLEMS]
         ],
         suggestions=_find_suggestions(problems, known, by_uid),
         better=_find_improvements(cases, earlier, len(main), len(old)),
         skills=skills,
+        waiting=sum(lesson.status == "proposed" for lesson in lessons),
     )
 
 
-def _order_lessons(lessons: Sequence[Lesson]) -> list[Lesson]:
-    """Return the lessons with advice, approved ones last: the last lesson on a pattern wins."""
+def _approved_lessons(lessons: Sequence[Lesson]) -> list[Lesson]:
+    """Return the lessons that a person approved and that later sessions do not contradict."""
     return [
         lesson
-        for status in ("proposed", "approved")
         for lesson in lessons
-        if lesson.status == status and lesson.do
+        if lesson.status == "approved" and lesson.do and not lesson.is_doubted
     ]
 
 
@@ -219,53 +222,26 @@ def _find_suggestions(
             evidence = tuple(ref for ref in pattern.examples if uid_of(ref) in here) or tuple(
                 here[:3]
             )
-            suggestion = _build_suggestion(pattern, repo, known, by_uid)
+            suggestion = _build_suggestion(pattern, repo, known)
             suggestions.append(
                 msgspec.structs.replace(suggestion, sessions=sessions, evidence=evidence)
             )
     return suggestions
 
 
-def _build_suggestion(
-    pattern: Pattern, repo: str, known: Sequence[Lesson], by_uid: Mapping[str, Case]
-) -> Suggestion:
-    lesson = next((one for one in reversed(known) if _is_about(one, pattern)), None)
+def _build_suggestion(pattern: Pattern, repo: str, known: Sequence[Lesson]) -> Suggestion:
+    fitting = (one for one in reversed(known) if not repo or one.fits(repo=repo))
+    lesson = next((one for one in fitting if _is_about(one, pattern)), None)
     return Suggestion(
         repo=repo,
         type=pattern.type,
         what=one_line(pattern.what).rstrip("."),
-        advice=(
-            one_line(describe_advice(lesson).replace("\n", " "))
-            if lesson
-            else _describe_best_fix(pattern, repo, by_uid) or load_miners()[pattern.type].advice
-        ),
+        advice=one_line(describe_advice(lesson).replace("\n", " ")) if lesson else "",
         lesson=lesson.id if lesson else "",
         sessions=pattern.sessions,
         usd=pattern.usd,
         trend=pattern.trend,
         evidence=pattern.examples,
-    )
-
-
-def _describe_best_fix(pattern: Pattern, repo: str, by_uid: Mapping[str, Case]) -> str:
-    """Return what ended an error in one of its sessions: in this repository if possible, then the
-    most certain fix. Returns an empty text if there is none or the pattern is about no error."""
-    fingerprint = pattern.locus.error
-    if not fingerprint:
-        return ""
-    fixes = [
-        ((case.repo == repo, fix.confidence, case.at, f"{case.uid}#{fix.steps[0].seq}"), fix)
-        for uid in pattern.uids
-        if (case := by_uid.get(uid))
-        for fix in case.digest.fixes
-        if fix.fingerprint == fingerprint and fix.is_shown and fix.how != "retry"
-    ]
-    if not fixes:
-        return ""
-    (_, _, _, ref), fix = max(fixes, key=lambda one: one[0])
-    return (
-        f"in {ref} it was over after this {describe_how(fix.steps[0].how)}:"
-        f" {one_line(fix.steps[0].summary)[:MAX_STEP_CHARS]}"
     )
 
 
@@ -279,9 +255,9 @@ def _is_about(lesson: Lesson, pattern: Pattern) -> bool:
         return lesson.kind == load_miners()[pattern.type].kind and any(
             uid_of(ref) in pattern.uids for ref in lesson.evidence
         )
-    return lesson.id == pattern.id or lesson.subject == load_miners()[pattern.type].subject_of(
-        pattern
-    )
+    if pattern.locus.error:
+        return pattern.locus.error in lesson.fingerprints
+    return lesson.subject == load_miners()[pattern.type].subject_of(pattern)
 
 
 def _find_improvements(

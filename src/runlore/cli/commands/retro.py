@@ -1,8 +1,8 @@
-"""Look back: what was done, what it cost, what to change.
+"""Look back: what was done, what it cost, what went wrong.
 
-Of the last days, beside as many before: what went wrong most, the three suggestions
-for each repository that matter most, each with its evidence, and what got better. Prints Markdown.
-With --json an object (docs/json.md).
+Of the last days, beside as many before: what went wrong most, the three problems of each repository
+that matter most, each with its evidence and the approved lesson on it, and what got better. Prints
+Markdown. With --json an object (docs/json.md).
 """
 
 from __future__ import annotations

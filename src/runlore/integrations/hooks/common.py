@@ -38,7 +38,7 @@ def show_lessons(
         return None
     session = str(call.get("session_id") or "")[:MAX_NAME_CHARS]
     ids = tuple(one.id for one in shown)
-    what = fingerprint if fingerprint in {one.fingerprint for one in shown} - {""} else command
+    what = fingerprint if any(fingerprint in one.fingerprints for one in shown) else command
     deliver.record_delivery(
         home,
         text,

@@ -1,4 +1,7 @@
-"""The reply when a tool fails: a lesson on the error or command, or a fix of an earlier session."""
+"""The reply when a tool fails: a lesson on the error or command, or a fix of an earlier session.
+
+Nobody has approved a fix, so only one that may be trusted here is told (`mine.trusted_fixes`).
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from ...config import home_folder
 from ...digest.errors import signature
 from ...files.git import git_remote
 from ...lessons import deliver
-from ...mine import known_errors
 from ...mine.commands import command_head
+from ...mine.trusted_fixes import TrustedFix, find_trusted_fixes
 from ...model import describe_how
 from ...store import open_store
 from ...text.clean import OWN
@@ -77,26 +80,33 @@ def show_fix(agent: str, session: str, cwd: str, fingerprint: str) -> str | None
     path = store_path(cwd, repo)
     if path is None:
         return None
-    now = datetime.now(UTC)
     with closing(open_store(path, read_only=True)) as store:
-        known = known_errors.find_error(store, fingerprint, now)
-    fixes = [fix for fix in known[0].fixes if fix.how != "retry"] if known else []
-    if known is None or not fixes:
+        fixes = find_trusted_fixes(store, fingerprint, repo)
+    if not fixes:
         return None
-    best = next((fix for fix in fixes if fix.repo == repo), fixes[0])
-    step = deliver.quote(best.steps[0].summary, MAX_FIX_CHARS)
-    change = f"; its change: {deliver.quote(best.diff, MAX_FIX_CHARS)}" if best.diff else ""
-    met = "1 earlier session" if known[0].sessions == 1 else f"{known[0].sessions} earlier sessions"
-    event = f"{plain(best.uid, MAX_NAME_CHARS)}#{best.seq}"
-    where = f"in {event} it was gone after this {describe_how(best.how)}"
-    line = f"{OWN} this error was met in {met}; {where}: {step}{change}. `runlore fix` knows more."
+    line = _describe_fix(fixes[0])
     deliver.record_delivery(
         Path(home_folder()),
         line,
-        now,
+        datetime.now(UTC),
         agent=agent,
         session=session,
         repo=repo or "",
         fingerprint=fingerprint,
     )
     return line
+
+
+def _describe_fix(fix: TrustedFix) -> str:
+    """Return a line on a fix, with the event that shows it."""
+    event = f"{plain(fix.uid, MAX_NAME_CHARS)}#{fix.seq}"
+    done = deliver.quote(fix.text, MAX_FIX_CHARS)
+    if not fix.repo:
+        what = f"in {fix.tasks} independent tasks this error was gone after: {done} (e.g. {event})"
+    else:
+        change = f"; its change: {deliver.quote(fix.diff, MAX_FIX_CHARS)}" if fix.diff else ""
+        what = (
+            f"this error was met here before; in {event} it was gone after this"
+            f" {describe_how(fix.how)}: {done}{change}"
+        )
+    return f"{OWN} {what}. `runlore fix` knows more."

@@ -168,7 +168,9 @@ class Fix(Arguments, frozen=True, kw_only=True):
     error: Annotated[
         str, _text("The error as it was printed, or the log that it is in.", 20_000, min_length=1)
     ]
-    repo: Repo = ""
+    repo: Annotated[
+        str, _text("The repository you work in, owner/name: fixes of its sessions are told whole.")
+    ] = ""
 
 
 class Lessons(Arguments, frozen=True, kw_only=True):

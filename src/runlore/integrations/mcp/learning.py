@@ -6,15 +6,14 @@ Agents write proposals; only a person, on the command line, approves them.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 from ... import query
 from ...config import Config
 from ...errors import NotFound
-from ...files.git import git_remote
 from ...lessons import Lesson, actions, describe_advice
 from ...mine import known_errors
-from ...mine.known_errors import KnownFix, Recurring
+from ...mine.known_errors import Recurring
+from ...mine.trusted_fixes import TrustedFix, find_trusted_fixes
 from ...store import Filter, Store
 from . import arguments as ask
 from .cursor import Place, resume
@@ -32,14 +31,7 @@ def _check(store: Store) -> None:
 
 def fix(store: Store, _: Config, args: ask.Fix, place: Place | None) -> Result:
     _check(store)
-    answer = known_errors.find_fixes(
-        store,
-        args.error,
-        Filter(repo=args.repo or None),
-        datetime.now(UTC),
-        limit=ERRORS,
-        here=git_remote(Path.cwd()),
-    )
+    answer = known_errors.find_fixes(store, args.error, Filter(), datetime.now(UTC), limit=ERRORS)
     start = resume(place, [one.fingerprint for one in answer.found]) if place else 0
     hints = []
     if not answer.found:
@@ -55,7 +47,7 @@ def fix(store: Store, _: Config, args: ask.Fix, place: Place | None) -> Result:
     return Result(
         name="errors",
         pieces=(
-            _error(at, answer.found[at], _offset(place, at, start))
+            _error(store, args.repo, at, answer.found[at], _offset(place, at, start))
             for at in range(start, len(answer.found))
         ),
         about={"total": answer.total},
@@ -69,41 +61,40 @@ def _offset(place: Place | None, at: int, start: int) -> int:
     return place.offset if place and at == start else 0
 
 
-def _error(at: int, error: Recurring, offset: int) -> Entry:
+def _error(store: Store, repo: str, at: int, error: Recurring, offset: int) -> Entry:
+    """Return an error with the fixes that may be told in this repository."""
+    trusted = find_trusted_fixes(store, error.fingerprint, repo)
     head = (
         f"{line(error.template, 200)}\n  {error.sessions} sessions, last"
         f" {(error.last_at or '?')[:10]}, got over it in {error.fixed}"
     )
-    fixes = [
-        f"  {line(fix.uid, 200)}#{fix.seq} {fix.how}{_where(fix)}:"
-        f" {line(fix.after or fix.steps[0].summary, 200)}"
-        f"{f'; cause, as the agent wrote: {line(fix.cause, 300)}' if fix.cause else ''}"
-        for fix in error.fixes
-    ]
+    fixes = [_describe_fix(fix) for fix in trusted]
     if not fixes:
-        fixes = [f"  {line(error.last_uid, 200)}#{error.last_seq} no fix is proven"]
+        state = (
+            "no fix is certain enough to be told here; name your repository as `repo` for those of"
+            " its own sessions"
+            if error.fixes
+            else "what fixed it is not known"
+        )
+        fixes = [f"  {line(error.last_uid, 200)}#{error.last_seq} {state}"]
     data = {
         "fingerprint": error.fingerprint,
         "likeness": error.likeness,
-        "fixes": [_ref(fix) for fix in error.fixes if is_name(fix.uid)],
+        "fixes": [f"{fix.uid}#{fix.seq}" for fix in trusted if is_name(fix.uid)],
     }
     return Entry(
         at=at,
         key=error.fingerprint,
         head="\n".join([head, *fixes]),
-        body=error.fixes[0].change if error.fixes else "",
+        body=trusted[0].diff if trusted else "",
         offset=offset,
         data=data,
     )
 
 
-def _ref(fix: KnownFix) -> str:
-    return f"{fix.uid}#{fix.seq}"
-
-
-def _where(fix: KnownFix) -> str:
-    """Return the repository of a fix that is not of the asker's."""
-    return f" (in {line(fix.repo, 100)})" if fix.is_elsewhere and fix.repo else ""
+def _describe_fix(fix: TrustedFix) -> str:
+    where = f"in {line(fix.repo, 80)}" if fix.repo else f"in {fix.tasks} independent tasks"
+    return f"  {line(fix.uid, 200)}#{fix.seq} {fix.how}, {where}: {line(fix.text, 200)}"
 
 
 def lessons(store: Store, config: Config, args: ask.Lessons, place: Place | None) -> Result:

@@ -553,9 +553,9 @@ TOOLS = (
         kind=arguments.Fix,
         find=learning.fix,
         about=(
-            "Seen this error before, and what fixed it? The same error whatever agent or repository"
-            " met it, with the edit or command after which it was gone; where it is not known, the"
-            " nearest."
+            "Seen this error before, and what fixed it? With the edit or command after which it was"
+            " gone in your repository, or what several independent tasks elsewhere agree on; where"
+            " it is not known, the nearest errors."
         ),
     ),
     Tool(
@@ -563,8 +563,8 @@ TOOLS = (
         kind=arguments.Lessons,
         find=learning.lessons,
         about=(
-            "Lessons that people have approved for a task, a file or an error: what to do about"
-            " what kept going wrong here."
+            "Lessons that people have approved for a task, a file or an error: when they apply,"
+            " what to do, and what to avoid."
         ),
     ),
     Tool(
@@ -572,8 +572,8 @@ TOOLS = (
         kind=arguments.Propose,
         find=learning.propose,
         about=(
-            "Writes down what you have learned, as a proposal with its evidence. A person decides"
-            " whether other agents are told."
+            "Writes down what you have learned (when, do, avoid), as a proposal with its evidence."
+            " A person decides whether other agents are told."
         ),
         is_writing=True,
     ),
