@@ -433,7 +433,7 @@ def test_a_session_that_asked_for_a_lesson_was_told_it(
         "too early",
         True,
     )
-    assert "was told        #2 lesson abc" in run("show", uid, "--digest").stdout
+    assert "got lessons     #2 abc" in run("show", uid, "--digest").stdout
     run("forget", uid, "--yes")
     assert json.loads(run("measure", "--json").stdout)["lessons"] == []
 

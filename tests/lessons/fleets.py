@@ -104,7 +104,7 @@ class Fleet:
             covers=Covers(99, "h"),
             errors=(ERROR,) if is_met else (),
             fixes=(OVER,) if is_met and not stays else (),
-            told=(
+            requested_lessons=(
                 (
                     RequestedLesson(
                         lesson="abc", seq=seq, at=START + timedelta(hours=n, minutes=seq)

@@ -98,7 +98,7 @@ def test_without_a_repository_only_the_very_folder_counts() -> None:
 def test_who_asked_was_told_and_what_a_subagent_asked_for_it_knows_alone() -> None:
     asked = msgspec.structs.replace(
         case().digest,
-        told=(
+        requested_lessons=(
             RequestedLesson(lesson="a", seq=4, at=START, tokens=9),
             RequestedLesson(lesson="b", seq=8),
         ),

@@ -325,7 +325,9 @@ def test_a_session_where_none_was_before_has_nothing_to_be_compared_with(
 def test_who_asked_first_may_have_begun_long_before() -> None:
     fleet = Fleet("asked early", 3, rate=0.4, left=1, earlier=100, later=100)
     expected = fleet.judged(100)
-    first = min((case for case in fleet.later if case.digest.told), key=lambda case: case.at)
+    first = min(
+        (case for case in fleet.later if case.digest.requested_lessons), key=lambda case: case.at
+    )
     later = [
         msgspec.structs.replace(case, began=fleet.before[0].began) if case is first else case
         for case in fleet.later
@@ -339,7 +341,7 @@ def test_a_session_with_a_wrong_clock_does_not_make_all_others_later_ones() -> N
     fleet = Fleet("asked early", 3, rate=0.4, left=1, earlier=100, later=100)
     wrong = datetime(1970, 1, 1, tzinfo=UTC)
     digest = msgspec.structs.replace(
-        fleet.later[5].digest, told=(RequestedLesson(lesson="abc", seq=10, at=wrong),)
+        fleet.later[5].digest, requested_lessons=(RequestedLesson(lesson="abc", seq=10, at=wrong),)
     )
     strange = msgspec.structs.replace(
         fleet.later[5], uid="toy:strange", began=format_time(wrong), digest=digest

@@ -57,7 +57,7 @@ def exposures_by_request(cases: Iterable[Case]) -> Iterator[Exposure]:
     Lessons that a subagent asked for are left out, because its parent session has not read them.
     """
     for case in cases:
-        for answer in () if case.is_subagent else case.digest.told:
+        for answer in () if case.is_subagent else case.digest.requested_lessons:
             at = answer.at or (parse_time(case.at) if case.at else None)
             if at:
                 yield Exposure(
