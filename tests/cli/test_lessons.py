@@ -348,7 +348,7 @@ def test_the_effect_of_a_lesson_is_measured_by_both_groups(
     decide(home, session="s2", withheld=True)
     shown = run("measure")
     assert "too early  1 of 1  1 of 1    -           2/50" in shown.stdout
-    assert "BEFORE → SINCE is weaker evidence" in shown.stdout
+    assert "weaker evidence, which gives no verdict" in shown.stdout
     assert "\x1b" not in shown.stdout
     [found] = json.loads(run("measure", "--json").stdout)["lessons"]
     assert (found["id"], found["in_trial"], found["verdict"]) == ("abc", 2, "too early")
@@ -373,7 +373,7 @@ def test_a_lesson_that_harms_is_proposed_to_be_retired(run: Run, home: Path, she
     shown = run("measure").stdout
     assert "harms" in shown
     assert "0 of 20" in shown
-    assert "points" in shown
+    assert "percentage points" in shown
     assert "abc: its problem is more frequent where it was shown; to retire it:" in shown
     assert "`runlore lessons retire abc`" in shown
     run("lessons", "retire", "abc")

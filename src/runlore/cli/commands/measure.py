@@ -25,7 +25,15 @@ from ...text.words import short
 from ..options import as_json, few_filters, is_paged, no_pager, open_store
 from ..output import Column, note, one_line, page, paint, table, write_json
 
-MIN_WIDTH = 40
+MIN_WIDTH = 20
+MEANINGS = {
+    "WITHHELD": "SHOWN, WITHHELD: sessions with the problem, of those with and without the lesson",
+    "DIFFERENCE": "DIFFERENCE: of these two shares, in percentage points (an interval)",
+    "NEXT LOOK": "NEXT LOOK: sessions in the trial so far, and at the next look at the verdict",
+    "RETRIES": "SUCCESS, RETRIES, USD: with the lesson, and without it",
+    "BEFORE": "BEFORE → SINCE: the problem over time; weaker evidence, which gives no verdict",
+}
+"""What is said about a column if it is shown."""
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +86,7 @@ def effect_lines(effects: list[Effect]) -> list[str]:
         Column("VERDICT", [one.verdict for one in effects]),
         Column("SHOWN", [format_part(one.shown, one.shown_of) for one in recurs]),
         Column("WITHHELD", [format_part(one.withheld, one.withheld_of) for one in recurs]),
-        Column("DIFFERENCE", [format_bounds(one) for one in recurs], leaves=7),
+        Column("DIFFERENCE", [format_bounds(one) for one in recurs]),
         Column("NEXT LOOK", [f"{one.in_trial}/{one.next_look}" for one in effects], leaves=6),
         Column("SUCCESS", [format_shares(one.success) for one in effects], leaves=4),
         Column("RETRIES", [format_means(one.retries, 1) for one in effects], leaves=3),
@@ -87,21 +95,17 @@ def effect_lines(effects: list[Effect]) -> list[str]:
         Column("PROBLEM", [one_line(one.problem) for one in effects]),
     ]
     head, *rows = table(columns, min_width=MIN_WIDTH)
-    return [paint(head, "dim"), *rows, "", *explain(effects)]
+    return [paint(head, "dim"), *rows, "", *explain(effects, head)]
 
 
-def explain(effects: list[Effect]) -> Iterator[str]:
-    """Yield what to do, and what the columns mean."""
+def explain(effects: list[Effect], head: str) -> Iterator[str]:
+    """Yield what to do, and what the columns mean that are shown."""
     for one in effects:
         if one.is_retiring_proposed:
             yield f"{one.id}: {one.why}; to retire it: `runlore lessons retire {one.id}`"
-    for line in (
-        "SHOWN, WITHHELD: sessions with the problem, of those that were shown the lesson, and of",
-        "those from which it was withheld at random. NEXT LOOK: sessions in the trial so far, and",
-        "the number at which the verdict is looked at again. BEFORE → SINCE is weaker evidence and",
-        "gives no verdict, because other things change with time as well.",
-    ):
-        yield paint(line, "dim")
+    for column, meaning in MEANINGS.items():
+        if column in head:
+            yield paint(meaning, "dim")
 
 
 def format_part(number: int, total: int) -> str:
@@ -120,7 +124,7 @@ def format_bounds(share: Share) -> str:
     """Return the interval of the difference, in percentage points."""
     if share.low is None or share.high is None:
         return "-"
-    return f"{100 * share.low:+.0f} to {100 * share.high:+.0f} points"
+    return f"{100 * share.low:+.0f} to {100 * share.high:+.0f}"
 
 
 def format_means(mean: Mean, digits: int) -> str:
