@@ -3,8 +3,8 @@
     python bench/measure.py [--lessons 200] [--seeds 1 2 3] [--write]
 
 A lesson is withheld from a share of the sessions that it fits, by the code that hooks use. Lessons
-without an effect are judged after every session until 400 are in the trial, and a verdict that was
-wrong once counts, also if a later one takes it back. Lessons that halve their problem are judged
+without an effect are judged repeatedly until 200 or 400 sessions are in the trial, and a verdict
+that was wrong once counts, also if a later one takes it back. Lessons that halve their problem are judged
 when 200 sessions are in the trial.
 """
 
@@ -26,25 +26,29 @@ from tests.lessons.fleets import Fleet, Way
 
 RATES = (0.05, 0.1, 0.2, 0.4, 0.6)
 """The share of sessions with the error, in turn."""
-NUMBER, POWER_NUMBER = 400, 200
-"""Sessions in the trial: of a lesson without effect, and of one with an effect."""
+POWER_NUMBER = 200
+"""Sessions in the trial of a lesson with an effect."""
 
 
 class Scenario(NamedTuple):
     what: str
     way: Way
     fields: dict[str, Any]
-    every: int = 10
-    """Sessions between two looks. Verdicts can change at multiples of 50 sessions alone, so that
-    every 10 is as good as each; two scenarios are looked at after each session all the same."""
+    number: int = 400
+    """Sessions in the trial."""
+    every: int = 50
+    """Sessions between two looks. A verdict changes at multiples of 50 sessions alone, so that this
+    is as good as each (tests/lessons/test_measure.py); two scenarios do it all the same."""
 
 
 NO_EFFECT = (
-    Scenario("shown at start", "start", {}, every=1),
+    Scenario("shown at start", "start", {}, 200, 1),
+    Scenario("shown at start, the error goes by itself", "start", {"drifts": True}, 200, 1),
+    Scenario("shown at start", "start", {}),
     Scenario("shown on failure", "fail", {}),
     Scenario("only agents ask, early", "request early", {}),
     Scenario("only agents ask, most after the error", "request late", {}),
-    Scenario("shown at start, the error goes by itself", "start", {"drifts": True}, every=1),
+    Scenario("shown at start, the error goes by itself", "start", {"drifts": True}),
     Scenario("shown on failure, the error goes by itself", "fail", {"drifts": True}),
     Scenario("shown at start, work moves between 3 repositories", "start", {"moves": True}),
     Scenario("shown at start, withheld from 5 %", "start", {"share": 0.05}),
@@ -112,7 +116,8 @@ def count_wrong(pool: ProcessPoolExecutor, lessons: int, seeds: list[int]) -> It
             last.append(sum(is_effect(end) for _, end in verdicts))
         often = "each session" if scenario.every == 1 else f"every {scenario.every} sessions"
         for when, counts in ((f"looked at after {often}", ever), ("at the end", last)):
-            what = f"no effect, {scenario.what}: wrong of {lessons}, {when}"
+            size = f"{scenario.number} sessions"
+            what = f"no effect, {scenario.what}, {size}: wrong of {lessons}, {when}"
             yield row(what, "≤ 5 %", counts, lessons)
 
 
@@ -145,7 +150,7 @@ def judge_without_effect(job: tuple[Scenario, int, int]) -> tuple[set[str], str]
         scenario.way,
         100_000 * seed + n,
         rate=RATES[n % len(RATES)],
-        number=NUMBER,
+        number=scenario.number,
         **scenario.fields,
     )
     return fleet.judge_often(scenario.every), fleet.judge().verdict
