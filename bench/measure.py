@@ -4,8 +4,8 @@
 
 A lesson is withheld from a share of the sessions that it fits, by the code that hooks use. Lessons
 without an effect are judged repeatedly until 200 or 400 sessions are in the trial, and a verdict
-that was wrong once counts, also if a later one takes it back. Lessons that halve their problem are judged
-when 200 sessions are in the trial.
+that was wrong once counts, also if a later one takes it back. Lessons that halve their problem are
+judged when 200 sessions are in the trial.
 """
 
 from __future__ import annotations

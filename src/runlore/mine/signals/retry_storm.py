@@ -99,10 +99,5 @@ def recurred(about: str, case: Case) -> bool:
     return any(run.failed >= MIN_FAILURES for run in _find_failing(about, case))
 
 
-def was_met(about: str, case: Case) -> bool:
-    """Return True if the command failed at least once, so that it could have been retried."""
-    return bool(_find_failing(about, case))
-
-
 def _find_failing(head: str, case: Case) -> list[CommandRun]:
     return [run for run in case.digest.commands if run.failed and command_head(run.command) == head]
