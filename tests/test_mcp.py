@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import msgspec
@@ -565,7 +565,7 @@ def test_an_agents_request_is_part_of_the_trial_and_says_nothing_of_what_is_with
 
     async def ask(meta: dict[str, Any]) -> CallToolResult:
         async with Client(make_server(), raise_exceptions=True) as client:
-            return await client.call_tool("lessons", {"task": "the build"}, meta=meta)
+            return await client.call_tool("lessons", {"task": "the build"}, meta=cast(Any, meta))
 
     for is_withheld, thread in threads.items():
         answer = asyncio.run(ask({"threadId": thread}))

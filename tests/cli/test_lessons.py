@@ -367,8 +367,10 @@ def test_a_lesson_that_harms_is_proposed_to_be_retired(run: Run, home: Path, she
     settings.make_home(setting.home)
     with closing(open_store(setting.store)) as store:
         for n in range(50):
-            errors = {} if n < 20 else {"key": None}
-            session(store, f"n{n}", repo="acme/shop", days_ago=1, **errors)
+            if n < 20:
+                session(store, f"n{n}", repo="acme/shop")
+            else:
+                session(store, f"n{n}", repo="acme/shop", key=None)
             decide(home, session=f"n{n}", withheld=n < 20)
     shown = run("measure").stdout
     assert "harms" in shown

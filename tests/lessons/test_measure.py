@@ -101,11 +101,10 @@ def test_a_lesson_that_doubles_its_problem_harms_and_is_to_be_retired() -> None:
 @pytest.mark.parametrize("change", ["drifts", "moves"])
 def test_what_changes_for_both_groups_is_no_effect(change: str) -> None:
     verdicts = [
-        Fleet("start", seed, rate=0.6, **{change: True}).judge().verdict  # type: ignore[arg-type]
-        for seed in range(30)
+        Fleet("start", seed, rate=0.6, **{change: True}).judge().verdict for seed in range(30)
     ]
     assert verdicts.count("no effect shown") >= 28
-    fleet = Fleet("start", 1, rate=0.6, **{change: True})  # type: ignore[arg-type]
+    fleet = Fleet("start", 1, rate=0.6, **{change: True})
     early, late = fleet.cases[:60], fleet.cases[-60:]
     assert sum(bool(one.digest.errors) for one in early) > 2 * sum(
         bool(one.digest.errors) for one in late
