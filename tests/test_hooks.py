@@ -29,6 +29,7 @@ from runlore.integrations.hooks import end, fail, start
 from runlore.integrations.hooks import sync as hook_sync
 from runlore.lessons import Lesson, deliver
 from runlore.lessons.shelf import Shelf
+from runlore.lessons.trial import read_trial
 from runlore.search import search
 from runlore.store import Filter, open_for_reading, open_store
 from runlore.store.values import LastSession, Marks
@@ -246,8 +247,15 @@ def teach(name: str, **fields: Any) -> Lesson:
         "status": "approved",
     }
     made = Lesson(id=name, **{**given, **fields})
-    Shelf(config.load().home / "lessons").put(made)
+    home = config.load().home
+    Shelf(home / "lessons").put(made)
+    if not (home / config.FILE).exists():  # Nothing is withheld unless a test says so.
+        withhold(0)
     return made
+
+
+def withhold(share: float) -> None:
+    (config.load().home / config.FILE).write_text(f"[lessons]\nwithhold = {share}\n")
 
 
 def notes() -> list[deliver.Delivered]:
@@ -463,6 +471,109 @@ def test_a_failing_tool_is_told_what_fixed_it_before(home: Path, repo: Path) -> 
     assert text.isprintable()
     assert tokens(text) <= 800
     assert [one.lessons for one in notes()] == [()]
+
+
+# ── the trial ─────────────────────────────────────────────────────────────────────────────────────
+def arms(lesson: str = "abc") -> tuple[str, str]:
+    """Return two sessions of Claude Code, one that is shown the lesson and one that is not."""
+    trial = read_trial(config.load().home, 0.5)
+    assert trial
+    sessions = [f"{n:08}-0000-4000-8000-000000000000" for n in range(40)]
+    return (
+        next(one for one in sessions if not trial.withholds(lesson, f"claude:{one}")),
+        next(one for one in sessions if trial.withholds(lesson, f"claude:{one}")),
+    )
+
+
+def test_a_lesson_is_withheld_from_a_share_of_sessions_and_both_are_recorded(
+    home: Path, repo: Path
+) -> None:
+    """By the payloads that Claude Code sends, in processes of their own."""
+    teach("abc", repo="acme/shop")
+    withhold(0.5)
+    shown, withheld = arms()
+    for session, expected in ((shown, b"use pnpm"), (withheld, b"")):
+        payload = call_json(
+            repo, session_id=session, transcript_path=f"/t/{session}.jsonl", model="opus"
+        )
+        for _ in range(2):  # The same whenever it is asked.
+            done = call("start", "claude", "--json", stdin=payload)
+            assert (done.returncode, done.stderr) == (0, b"")
+            assert (expected in done.stdout) if expected else done.stdout == b""
+    assert [(one.session, one.lessons, one.withheld, one.share) for one in notes()] == [
+        *[(shown, ("abc",), (), 0.5)] * 2,
+        *[(withheld, (), ("abc",), 0.5)] * 2,
+    ]
+
+
+def test_a_lesson_on_a_failure_is_withheld_like_at_the_start_and_so_is_a_fix(
+    home: Path, repo: Path
+) -> None:
+    error = "Traceback (most recent call last):\nKeyError: 'user'"
+    found = signature(error)
+    assert found
+    setting = config.load()
+    config.make_home(setting.home)
+    with closing(open_store(setting.store)) as store:
+        met(store, "a", repo="acme/shop", key=fix("key", "+x = 1"))
+    teach("abc", fingerprint=found.fingerprint, resolution="check the key")
+    withhold(0.5)
+    shown, withheld = arms()
+
+    def reply_for(session: str) -> bytes:
+        payload = failure(repo, error, session=session, tool_input={"command": "python app.py"})
+        return call("fail", "claude", "--json", stdin=json.dumps(payload).encode()).stdout
+
+    assert b"check the key" in reply_for(shown)
+    assert reply_for(withheld) == b"", "neither the lesson nor the fix that would give it away"
+    assert reply_for(withheld) == b""
+    assert [(one.session, one.event, one.lessons, one.withheld) for one in notes()] == [
+        (shown, "fail", ("abc",), ()),
+        (withheld, "fail", (), ("abc",)),
+    ]
+    assert "check the key" not in start.reply_to_start(
+        "claude", {"cwd": str(repo), "session_id": withheld}
+    )
+
+
+def test_a_decision_is_made_for_what_would_be_shown_alone(home: Path, repo: Path) -> None:
+    for n in range(9):
+        teach(f"l{n}", problem=f"problem {n}", confidence=0.9 - n / 100)
+    withhold(0.5)
+    for n in range(30):
+        start.reply_to_start("claude", {"cwd": str(repo), "session_id": f"s{n}"})
+    decided = [{*one.lessons, *one.withheld} for one in notes()]
+    assert decided == [{"l0", "l1", "l2"}] * 30, "a lesson that is withheld is not replaced"
+    assert {len(one.withheld) for one in notes()} == {0, 1, 2, 3}
+
+
+def test_a_session_without_a_name_is_shown_everything_outside_the_trial(
+    home: Path, repo: Path
+) -> None:
+    teach("abc")
+    withhold(0.9)
+    for _ in range(20):
+        assert "use pnpm" in start.reply_to_start("claude", {"cwd": str(repo)})
+    assert {(one.lessons, one.withheld, one.share) for one in notes()} == {(("abc",), (), 0)}
+
+
+def test_a_family_is_decided_by_its_root_and_a_session_once(home: Path, repo: Path) -> None:
+    teach("abc")
+    withhold(0.5)
+    _, withheld = arms()
+    assert start.reply_to_start("claude", {"cwd": str(repo), "session_id": "early"}) is not None
+    [early] = notes()
+    with closing(open_store(config.load().store)) as store:
+        met(store, withheld, agent="claude")
+        for name in ("fork", "early"):
+            met(store, name, agent="claude", parent_uid=f"claude:{withheld}")
+    assert "pnpm" not in start.reply_to_start("claude", {"cwd": str(repo), "session_id": "fork"})
+    assert (notes()[-1].uid, notes()[-1].unit) == ("claude:fork", f"claude:{withheld}")
+    # When it was first decided, its root was not known.
+    start.reply_to_start("claude", {"cwd": str(repo), "session_id": "early"})
+    assert (notes()[-1].unit, notes()[-1].lessons) == ("", early.lessons)
+    deliver.forget(config.load().home, {f"claude:{withheld}"})
+    assert [one.session for one in notes()] == ["early", "early"]
 
 
 def test_a_failure_is_answered_under_the_name_that_the_agent_gave_it(

@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import msgspec
@@ -26,11 +26,13 @@ from mcp.types import CallToolResult
 from runlore import adapters, config, query
 from runlore.digest.requested_lessons import find_requested_lessons
 from runlore.integrations import mcp
-from runlore.integrations.mcp import BY_NAME, call, cursor
+from runlore.integrations.mcp import BY_NAME, call, cursor, make_server
+from runlore.integrations.mcp.caller import Caller, find_caller
 from runlore.integrations.mcp.fencing import fence, line, plain, quoted
 from runlore.integrations.mcp.fitting import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS
-from runlore.lessons import Lesson
+from runlore.lessons import Lesson, deliver
 from runlore.lessons.shelf import Shelf
+from runlore.lessons.trial import read_trial
 from runlore.model import USD, SessionEvent, is_own
 from runlore.query import open_stores as lending
 from runlore.query.open_stores import Stores
@@ -44,6 +46,7 @@ from tests.toy import Toy
 from tests.toy import line as record
 
 ROOT = Path(__file__).parents[1]
+GET = adapters.get
 CORPUS = Path(__file__).parents[2] / "shared/corpus"
 NAMES = [
     "search",
@@ -220,6 +223,13 @@ def stores(root: Path) -> Iterator[Stores]:
     shelf().put(lesson("abc"))
     with closing(Stores()) as made:
         yield made
+
+
+@pytest.fixture
+def real_agents(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agents that there are, instead of the made-up one."""
+    monkeypatch.setattr(adapters, "get", GET)
+    monkeypatch.setattr(adapters, "names", adapters.own_names)
 
 
 def shelf() -> Shelf:
@@ -542,6 +552,77 @@ def test_only_lessons_that_were_approved_and_fit_are_told(stores: Stores) -> Non
     assert ids() == ids(task="the build") == ["abc", "there"]
     assert ids(repo="other/x") == ["abc"]
     assert ids(task="poetry") == []
+
+
+def test_an_agents_request_is_part_of_the_trial_and_says_nothing_of_what_is_withheld(
+    stores: Stores, real_agents: None
+) -> None:
+    setting = config.load()
+    (setting.home / config.FILE).write_text("[lessons]\nwithhold = 0.5\n")
+    trial = read_trial(setting.home, 0.5)
+    assert trial
+    threads = {trial.withholds("abc", f"codex:t{n}"): f"t{n}" for n in range(40)}
+
+    async def ask(meta: dict[str, Any]) -> CallToolResult:
+        async with Client(make_server(), raise_exceptions=True) as client:
+            return await client.call_tool("lessons", {"task": "the build"}, meta=cast(Any, meta))
+
+    for is_withheld, thread in threads.items():
+        answer = asyncio.run(ask({"threadId": thread}))
+        assert answer.structured_content["total"] == 1 - is_withheld
+        assert ("abc" in text_of(answer)) == (not is_withheld)
+        assert "withh" not in text_of(answer) + json.dumps(answer.structured_content)
+    # Which session asks is not known: it gets all, and nothing is recorded.
+    assert asyncio.run(ask({"progressToken": 1})).structured_content["total"] == 1
+    records = deliver.read_records(setting.home)
+    assert [(one.uid, one.event, one.lessons, one.withheld) for one in records] == [
+        (f"codex:{thread}", "request", () if is_withheld else ("abc",), ("abc",) * is_withheld)
+        for is_withheld, thread in threads.items()
+    ]
+
+
+def test_a_decision_on_a_request_counts_for_the_page_alone(stores: Stores) -> None:
+    for n in range(30):
+        shelf().put(lesson(f"l{n:02}", resolution="words " * 150))
+    setting = config.load()
+    (setting.home / config.FILE).write_text("[lessons]\nwithhold = 0.5\n")
+    caller = Caller(agent="codex", session="t1")
+    shown: list[str] = []
+    following = ""
+    while True:
+        given = {"task": "the build", "max_tokens": 1_000, "cursor": following}
+        answer = call(stores, "lessons", given, lambda: caller).structured_content
+        shown += [one["id"] for one in answer["lessons"]]
+        decided = [{*one.lessons, *one.withheld} for one in deliver.read_records(setting.home)]
+        assert len(decided[-1]) < 12
+        if not (following := answer.get("cursor", "")):
+            break
+    records = deliver.read_records(setting.home)
+    withheld = {name for one in records for name in one.withheld}
+    assert withheld
+    assert withheld.isdisjoint(shown)
+    trial = read_trial(setting.home, 0.5)
+    assert trial
+    ids = {one.id for one in shelf().read()[0]}
+    assert set(shown) == {one for one in ids if not trial.withholds(one, "codex:t1")}
+
+
+@pytest.mark.parametrize(
+    ("meta", "env", "expected"),
+    [
+        ({"threadId": "t1"}, {"CLAUDE_CODE_SESSION_ID": "s1"}, "codex:t1"),
+        ({"claudecode/toolUseId": "toolu_1"}, {"CLAUDE_CODE_SESSION_ID": "s1"}, "claude:s1"),
+        ({"claudecode/toolUseId": "toolu_1"}, {}, None),
+        ({}, {"CLAUDE_CODE_SESSION_ID": "s1"}, None),
+        ({"threadId": 7}, {}, None),
+        ({"threadId": ""}, {}, None),
+    ],
+)
+def test_the_session_that_asks_is_known_as_far_as_its_agent_says(
+    meta: dict[str, Any], env: dict[str, str], expected: str | None, real_agents: None
+) -> None:
+    caller = find_caller(meta, env)
+    assert (caller.uid if caller else None) == expected
 
 
 def test_which_lessons_a_session_was_told_stands_in_the_answer_in_either_form(

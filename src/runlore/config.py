@@ -46,6 +46,7 @@
     half_life_days = 90                   # what is not seen again counts half after so long
     most = 3                              # told at the start of a session
     max_tokens = 800                      # that these may take
+    withhold = 0.2                        # share of sessions that get no lesson, to measure it
 
     [redact]
     enabled = true
@@ -192,6 +193,7 @@ class Lessons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     half_life_days: Annotated[float, msgspec.Meta(gt=0)] = 90.0
     most: Annotated[int, msgspec.Meta(ge=0, le=3)] = 3
     max_tokens: Annotated[int, msgspec.Meta(ge=0, le=800)] = 800
+    withhold: Annotated[float, msgspec.Meta(ge=0, le=0.9)] = 0.2
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -287,7 +287,7 @@ def test_agents_may_propose_until_nobody_could_read_it_all(met: None, shelf: She
         )
 
 
-def test_a_damaged_note_on_what_was_told_costs_itself(
+def test_a_damaged_record_of_what_was_shown_costs_itself(
     run: Run, home: Path, met: None, shelf: Shelf
 ) -> None:
     shelf.put(lesson(status="approved"))
@@ -309,7 +309,7 @@ def test_a_damaged_note_on_what_was_told_costs_itself(
                 + "\n"
             )
     [found] = json.loads(run("measure", "--json").stdout)["lessons"]
-    assert found["told"] == 1
+    assert (found["ways"], found["outside"]) == ({"start": 1}, 1)
 
 
 def test_merging_gives_the_evidence_to_the_other(run: Run, shelf: Shelf) -> None:
@@ -322,37 +322,66 @@ def test_merging_gives_the_evidence_to_the_other(run: Run, shelf: Shelf) -> None
 
 
 # ── whether they help ─────────────────────────────────────────────────────────────────────────────
-def test_the_effect_of_a_lesson_that_was_told_is_measured(
-    run: Run, home: Path, met: None, shelf: Shelf
-) -> None:
-    assert "no lesson was told" in run("measure").stderr
-    shelf.put(lesson(status="approved", fingerprint=fingerprint_of("key"), when="it \x1b[31mfails"))
+def decide(home: Path, *, session: str = "s3", withheld: bool = False) -> None:
     deliver.record_delivery(
         home / ".runlore",
         "text",
         NOW - timedelta(days=2),
         agent="toy",
-        session="s3",
+        session=session,
         repo="acme/shop",
-        lessons=("abc",),
+        lessons=() if withheld else ("abc",),
+        withheld=("abc",) if withheld else (),
+        share=0.2,
     )
+
+
+def test_the_effect_of_a_lesson_is_measured_by_both_groups(
+    run: Run, home: Path, met: None, shelf: Shelf
+) -> None:
+    assert "no lesson was shown" in run("measure").stderr
+    shelf.put(
+        lesson(status="approved", fingerprint=fingerprint_of("key"), problem="it \x1b[31mfails")
+    )
+    decide(home)
+    decide(home, session="s2", withheld=True)
     shown = run("measure")
-    assert "too early" in shown.stdout
+    assert "too early  1 of 1  1 of 1    -           2/50" in shown.stdout
+    assert "weaker evidence, which gives no verdict" in shown.stdout
     assert "\x1b" not in shown.stdout
     [found] = json.loads(run("measure", "--json").stdout)["lessons"]
-    assert (found["id"], found["told"], found["recurs"]["after"], found["recurs"]["after_of"]) == (
-        "abc",
-        1,
-        1,
-        1,
-    )
+    assert (found["id"], found["in_trial"], found["verdict"]) == ("abc", 2, "too early")
+    assert found["recurs"] == {
+        "shown": 1, "shown_of": 1, "withheld": 1, "withheld_of": 1, "low": None, "high": None,
+    }  # fmt: skip
     assert [
         one["period"]
         for one in json.loads(run("measure", "--by", "week", "--json").stdout)["fleet"]
     ] == ["2026-W22"]
 
 
-def test_sessions_that_read_a_lesson_in_a_file_were_told_it(
+def test_a_lesson_that_harms_is_proposed_to_be_retired(run: Run, home: Path, shelf: Shelf) -> None:
+    shelf.put(lesson(status="approved", fingerprint=fingerprint_of("key")))
+    setting = settings.load()
+    settings.make_home(setting.home)
+    with closing(open_store(setting.store)) as store:
+        for n in range(50):
+            if n < 20:
+                session(store, f"n{n}", repo="acme/shop")
+            else:
+                session(store, f"n{n}", repo="acme/shop", key=None)
+            decide(home, session=f"n{n}", withheld=n < 20)
+    shown = run("measure").stdout
+    assert "harms" in shown
+    assert "0 of 20" in shown
+    assert "percentage points" in shown
+    assert "abc: its problem is more frequent where it was shown; to retire it:" in shown
+    assert "`runlore lessons retire abc`" in shown
+    run("lessons", "retire", "abc")
+    assert shelf.get("abc").status == "retired"
+
+
+def test_sessions_that_read_a_lesson_in_a_file_are_outside_the_trial(
     run: Run, home: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = checkout(home / "shop")
@@ -364,16 +393,16 @@ def test_sessions_that_read_a_lesson_in_a_file_were_told_it(
     written = datetime.now(UTC)
     setting = settings.load()
     with closing(open_store(setting.store)) as store:
-        for name, hours in (("before", -2), ("told", 1), ("also", 2), ("late", 9)):
+        for name, hours in (("before", -2), ("shown", 1), ("also", 2), ("late", 9)):
             days_ago = (NOW - written - timedelta(hours=hours)).total_seconds() / 86_400
             session(store, name, repo="acme/shop", cwd=str(project), days_ago=days_ago, key=None)
     monkeypatch.setattr(adapters, "instructions", lambda _: ("AGENTS.md",))
-    assert "file 3" in run("measure").stdout
+    assert "not measurable" in run("measure").stdout
     [found] = json.loads(run("measure", "--json").stdout)["lessons"]
-    assert (found["ways"], found["compared"], found["stays"]["before_of"]) == (
+    assert (found["ways"], found["outside"], found["why"]) == (
         {"file": 3},
-        "told at start",
-        1,
+        3,
+        "it was shown outside the trial only",
     )
     note = msgspec.json.decode(notes.read_bytes().splitlines()[-1])
     with open(notes, "ab") as more:  # As a look would note it when a person has taken it out.
@@ -395,7 +424,7 @@ def test_sessions_that_read_a_lesson_in_a_file_were_told_it(
     assert json.loads(run("measure", "--json").stdout)["lessons"] == []
 
 
-def test_a_session_that_asked_for_a_lesson_was_told_it(
+def test_a_session_that_asked_for_a_lesson_was_shown_it(
     run: Run, home: Path, shelf: Shelf, tmp_path: Path
 ) -> None:
     shelf.put(lesson(status="approved", fingerprint=fingerprint_of("key")))
@@ -422,15 +451,14 @@ def test_a_session_that_asked_for_a_lesson_was_told_it(
     transcript(home, tmp_path, "another", session="5e55104e-0000-4000-8000-000000000000")
     run_sync()
     uid = f"claude:{SESSION}"
-    assert "asked 1" in run("measure").stdout
     [found] = json.loads(run("measure", "--json").stdout)["lessons"]
-    assert (found["ways"], found["compared"], found["verdict"], found["tokens"] > 20) == (
-        {"asked": 1},
-        "could ask",
-        "too early",
+    assert (found["ways"], found["outside"], found["verdict"], found["tokens"] > 20) == (
+        {"request": 1},
+        1,
+        "not measurable",
         True,
     )
-    assert "was told        #2 lesson abc" in run("show", uid, "--digest").stdout
+    assert "got lessons     #2 abc" in run("show", uid, "--digest").stdout
     run("forget", uid, "--yes")
     assert json.loads(run("measure", "--json").stdout)["lessons"] == []
 

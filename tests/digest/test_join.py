@@ -79,8 +79,12 @@ def test_a_lesson_that_was_told_on_both_sides_was_told_first_before() -> None:
     before, after = parts(
         one, two.call("{}", "cd2 (approved): x", action="mcp", tool="mcp__runlore__lessons")
     )
-    first, second = join(before, after, SESSION).told
-    assert (first.lesson, first.seq, first.tokens) == ("ab1", 2, 2 * before.told[0].tokens)
+    first, second = join(before, after, SESSION).requested_lessons
+    assert (first.lesson, first.seq, first.tokens) == (
+        "ab1",
+        2,
+        2 * before.requested_lessons[0].tokens,
+    )
     assert (second.lesson, second.seq) == ("cd2", CUT + 4)
 
 

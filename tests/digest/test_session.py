@@ -544,7 +544,7 @@ def test_lessons_that_it_asked_for_and_was_given_are_in_it_once_each(line: Timel
         origin="toy:0#5",
     )
     line.call("cat notes", "gh4 (approved): no answer of ours")
-    told = line.digest.told
+    told = line.digest.requested_lessons
     assert [(one.lesson, one.seq, one.at) for one in told] == [
         ("ab1", 2, line.events[2].ts),
         ("keep-it", 2, line.events[2].ts),

@@ -1,34 +1,26 @@
-"""Fleets of sessions that are shown a lesson in one way, with a known effect.
+"""Fleets of sessions with a lesson in a trial, whose effect is known.
 
-The lesson is made after some sessions, as soon as three have met the error, and shown from then on.
-A session that asks for it has most often met the error. When a fleet shifts, work moves to a
-repository in which the error is rare; when it drifts, the error goes away by itself.
+Decisions are made by the trial as the hooks and the server make them, and recorded as they record
+them. When a fleet drifts, the error goes away by itself; when it moves, work goes on in another
+repository, in which the error is rarer.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
 
-import msgspec
-
 from runlore.digest.errors import signature
 from runlore.lessons import Lesson
-from runlore.lessons.deliver import Delivered
-from runlore.lessons.exposures import (
-    Exposure,
-    exposures_by_files,
-    exposures_by_hooks,
-    exposures_by_request,
-)
+from runlore.lessons.deliver import Delivered, Event
+from runlore.lessons.exposures import decisions_in
 from runlore.lessons.measure import Effect, measure_effects
-from runlore.lessons.rendered_files import RenderedFile, Span
+from runlore.lessons.trial import Trial
 from runlore.mine.values import Case
-from runlore.model import Covers, Digest, ErrorSummary, Fix, RequestedLesson, format_time
+from runlore.model import Covers, Digest, ErrorSummary, Fix, format_time
 
-Way = Literal["start", "fail", "file", "asked early", "asked late"]
+Way = Literal["start", "fail", "request early", "request late"]
 WAYS: tuple[Way, ...] = get_args(Way)
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -46,17 +38,20 @@ LESSON = Lesson(
 )
 OVER = Fix(fingerprint=MET.fingerprint, failed_seq=30, fixed_seq=50, confidence=0.9)
 STAYS = 0.6
-"""Of the sessions that meet the error and are told nothing, those that do not get over it."""
-ASKS, ASKS_ANYWAY = 0.6, 0.1
-"""Of the sessions that have met the error, and of the others, those that ask then."""
-ASKS_EARLY = 0.5
-RARE = 0.2
-"""How often the error comes in the other repository, beside the one."""
+"""Of the sessions that meet the error without the lesson, those that do not get over it."""
+REQUESTS_EARLY, REQUESTS_MET, REQUESTS_OTHER = 0.5, 0.6, 0.1
+"""The share of sessions that ask: at their start; later, with the error and without it."""
+REPOSITORIES = {"shop": 1.0, "site": 0.5, "docs": 0.1}
+"""How often the error occurs there, in parts of the usual rate."""
 
 
 class Fleet:
-    """`left` is what is left of the error, or of its staying, once a session is told; 1 is no
-    effect."""
+    """Sessions since a lesson was approved, made until so many are in its trial.
+
+    `left` is what is left of the error, or of its staying, in a session that was shown the lesson;
+    1 is no effect. With `drifts`, the error falls to nothing by the end; with `moves`, work moves
+    from the first repository to the last. Sessions outside the trial play no part and are left out.
+    """
 
     def __init__(
         self,
@@ -64,106 +59,92 @@ class Fleet:
         seed: int,
         *,
         rate: float,
-        left: float,
-        earlier: int,
-        later: int,
-        shifts: bool = False,
-        drifts: float = 0,
+        left: float = 1.0,
+        share: float = 0.2,
+        number: int = 200,
+        drifts: bool = False,
+        moves: bool = False,
     ) -> None:
-        """`drifts` is how much less of the error there is at the end than at the beginning, in
-        parts of what is usual."""
-        self.way, self.rate, self.left = way, rate, left
-        self.drifts, self.number = drifts, earlier + later
+        self.way, self.rate, self.left, self.number = way, rate, left, number
+        self.drifts, self.moves = drifts, moves
+        self.trial = Trial(f"fleet {seed}".encode(), share)
         self.rng = random.Random(seed)
-        self.before: list[Case] = []
-        while (
-            len(self.before) < earlier or sum(bool(case.digest.errors) for case in self.before) < 3
-        ):
-            self.before.append(self._session(len(self.before), 0.8 if shifts else 1.0))
-        self.lesson = msgspec.structs.replace(LESSON, made_at=self.before[-1].at)
-        self.later = [
-            self._session(len(self.before) + n, 0.2 if shifts else 1.0, is_after=True)
-            for n in range(later)
-        ]
+        self.cases: list[Case] = []
+        self.records: list[Delivered] = []
+        n = 0
+        while len(self.records) < number and n < 200 * number:
+            self._add_session(n)
+            n += 1
+        self.decisions = list(decisions_in(self.records))
 
-    def _session(self, n: int, here: float, *, is_after: bool = False) -> Case:
-        """The n-th; with this share of all in the one repository."""
-        rng, left = self.rng, self.left if is_after else 1.0
-        is_here = rng.random() < here
-        asks = is_after and self.way == "asked early" and rng.random() < ASKS_EARLY
-        is_warned = is_after and (asks or self.way in ("start", "file"))
-        rate = self.rate * max(0.0, 1 + self.drifts * (0.5 - n / self.number))
-        is_met = rng.random() < rate * (1 if is_here else RARE) * (left if is_warned else 1)
-        if is_after and self.way == "asked late":
-            asks = rng.random() < (ASKS if is_met else ASKS_ANYWAY)
-        stays = rng.random() < STAYS * (left if asks or self.way == "fail" else 1)
-        seq = 10 if self.way == "asked early" else 40
+    def _add_session(self, n: int) -> None:
+        rng, uid = self.rng, f"toy:{n}"
+        is_withheld = self.trial.withholds(LESSON.id, uid)
+        left = 1.0 if is_withheld else self.left
+        progress = min(1.0, len(self.records) / self.number)
+        repo = self._find_repo(progress)
+        is_first = self.way == "start" or (
+            self.way == "request early" and rng.random() < REQUESTS_EARLY
+        )
+        rate = self.rate * REPOSITORIES[repo] * (1 - 0.95 * progress * self.drifts)
+        is_met = rng.random() < rate * (left if is_first else 1)
+        is_later = (self.way == "fail" and is_met) or (
+            self.way == "request late"
+            and rng.random() < (REQUESTS_MET if is_met else REQUESTS_OTHER)
+        )
+        stays = rng.random() < STAYS * (left if is_later else 1)
+        if is_first or is_later:
+            self._add_case(n, repo, is_met=is_met, is_over=is_met and not stays)
+            self._add_record(n, repo, is_withheld)
+
+    def _find_repo(self, progress: float) -> str:
+        if not self.moves:
+            return "shop"
+        weights = (1 - progress, 0.3, progress)
+        return self.rng.choices(list(REPOSITORIES), weights)[0]
+
+    def _add_case(self, n: int, repo: str, *, is_met: bool, is_over: bool) -> None:
         digest = Digest(
             session_uid=f"toy:{n}",
             version=1,
             covers=Covers(99, "h"),
             errors=(ERROR,) if is_met else (),
-            fixes=(OVER,) if is_met and not stays else (),
-            told=(
-                (
-                    RequestedLesson(
-                        lesson="abc", seq=seq, at=START + timedelta(hours=n, minutes=seq)
-                    ),
-                )
-                if asks
-                else ()
-            ),
+            fixes=(OVER,) if is_over else (),
+            retries=self.rng.randrange(1, 4) if is_met else 0,
             quality="real",
         )
-        repo = "shop" if is_here else "site"
         began, at = (
             format_time(START + timedelta(hours=n, minutes=minutes)) for minutes in (0, 50)
         )
-        return Case(
-            uid=f"toy:{n}",
-            digest=digest,
-            agent="toy",
-            repo=repo,
-            root=f"toy:{n}",
-            cwd=f"/w/{repo}/src",
-            began=began,
-            at=at,
+        self.cases.append(
+            Case(
+                uid=f"toy:{n}", digest=digest, agent="toy", repo=repo, root=f"toy:{n}",
+                cwd=f"/w/{repo}/src", began=began, at=at, usd=1.0 + is_met,
+            )
+        )  # fmt: skip
+
+    def _add_record(self, n: int, repo: str, is_withheld: bool) -> None:
+        events: dict[Way, Event] = {"start": "start", "fail": "fail"}
+        self.records.append(
+            Delivered(
+                at=format_time(START + timedelta(hours=n, minutes=1)),
+                agent="toy",
+                session=str(n),
+                event=events.get(self.way, "request"),
+                lessons=() if is_withheld else (LESSON.id,),
+                withheld=(LESSON.id,) if is_withheld else (),
+                share=self.trial.share,
+                repo=repo,
+            )
         )
 
-    def judged(self, number: int) -> Effect | None:
-        """When so many more sessions have been there; None as long as none was told."""
-        later = self.later[:number]
-        found = measure_effects([self.lesson], self._exposures(later), [*self.before, *later])
-        return found[0] if found else None
+    def judge(self, number: int | None = None) -> Effect:
+        """Return the effect when so many sessions were in the trial; all without a number."""
+        number = len(self.records) if number is None else number
+        [effect] = measure_effects([LESSON], self.decisions[:number], (), self.cases[:number])
+        return effect
 
-    def _exposures(self, later: list[Case]) -> Iterator[Exposure]:
-        if self.way == "file":
-            notes = [
-                RenderedFile(
-                    at=self.lesson.made_at,
-                    file=f"/w/{repo}/A.md",
-                    names=("A.md",),
-                    repo=repo,
-                    lessons=("abc",),
-                )
-                for repo in ("shop", "site")
-            ]
-            return exposures_by_files(
-                [Span(file=note, since=datetime.fromisoformat(note.at)) for note in notes],
-                later,
-                lambda _: ("A.md",),
-            )
-        if self.way in ("start", "fail"):
-            told = [case for case in later if self.way == "start" or case.digest.errors]
-            return exposures_by_hooks(
-                Delivered(
-                    at=case.began,
-                    agent="toy",
-                    session=case.uid[4:],
-                    event=self.way,
-                    lessons=("abc",),
-                    repo=case.repo or "",
-                )
-                for case in told
-            )
-        return exposures_by_request(later)
+    def judge_often(self, every: int = 1) -> set[str]:
+        """Return the verdicts that somebody has seen who looks whenever so many were added."""
+        numbers = range(every, len(self.records) + 1, every)
+        return {self.judge(number).verdict for number in numbers}

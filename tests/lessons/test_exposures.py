@@ -1,4 +1,4 @@
-"""Which sessions were shown a lesson in a file that their agent reads, or because they asked."""
+"""Which sessions were shown a lesson, in a file or on request, and what the trial decided."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from runlore.lessons.exposures import exposures_by_files, exposures_by_request
+from runlore.lessons.deliver import Delivered
+from runlore.lessons.exposures import (
+    decisions_in,
+    exposures_by_files,
+    exposures_by_request,
+    exposures_in,
+)
 from runlore.lessons.rendered_files import RenderedFile, iter_spans
 from runlore.mine.values import Case
 from runlore.model import Covers, Digest, RequestedLesson, format_time
@@ -62,17 +68,16 @@ def test_a_session_is_shown_what_the_file_had_when_it_began() -> None:
     ]
     assert shown_to(case(99), *notes[:2]) == ["b"]  # Until now.
     [exposure] = exposures_by_files(iter_spans(notes[1:]), [case()], lambda _: ("AGENTS.md",))
-    assert (exposure.uid, exposure.way, exposure.at, exposure.repo, exposure.tokens) == (
+    assert (exposure.uid, exposure.way, exposure.at, exposure.tokens) == (
         "toy:1",
         "file",
         START + timedelta(hours=5),
-        "acme/shop",
         7,
     )
 
 
 @pytest.mark.parametrize(
-    ("fields", "is_told"),
+    ("fields", "is_shown"),
     [
         ({"cwd": "/w/shop/src/deep"}, True),
         ({"cwd": "/w/shop/"}, True),
@@ -85,8 +90,8 @@ def test_a_session_is_shown_what_the_file_had_when_it_began() -> None:
         ({"is_subagent": True}, False),
     ],
 )
-def test_it_is_told_where_its_agent_reads_the_file(fields: dict[str, Any], is_told: bool) -> None:
-    assert shown_to(case(**fields), rendered(1, "a")) == ["a"] * is_told
+def test_it_is_shown_where_its_agent_reads_the_file(fields: dict[str, Any], is_shown: bool) -> None:
+    assert shown_to(case(**fields), rendered(1, "a")) == ["a"] * is_shown
 
 
 def test_without_a_repository_only_the_very_folder_counts() -> None:
@@ -95,22 +100,38 @@ def test_without_a_repository_only_the_very_folder_counts() -> None:
     assert shown_to(case(cwd="/w/shop/x", repo="x"), alone) == []
 
 
-def test_who_asked_was_told_and_what_a_subagent_asked_for_it_knows_alone() -> None:
+def test_a_session_got_what_it_asked_for_and_its_subagents_answers_are_their_own() -> None:
     asked = msgspec.structs.replace(
         case().digest,
-        told=(
+        requested_lessons=(
             RequestedLesson(lesson="a", seq=4, at=START, tokens=9),
             RequestedLesson(lesson="b", seq=8),
         ),
     )
-    found = list(exposures_by_request([msgspec.structs.replace(case(), digest=asked)]))
-    assert [(one.lesson, one.way, one.at, one.seq, one.tokens) for one in found] == [
-        ("a", "asked", START, 4, 9),
-        ("b", "asked", START + timedelta(hours=6), 8, 0),
+    asking = msgspec.structs.replace(case(), digest=asked)
+    assert [
+        (one.lesson, one.way, one.at, one.tokens) for one in exposures_by_request([asking])
+    ] == [
+        ("a", "request", START, 9),
+        ("b", "request", START + timedelta(hours=6), 0),
     ]
-    assert (
-        list(
-            exposures_by_request([msgspec.structs.replace(case(), digest=asked, is_subagent=True)])
-        )
-        == []
-    )
+    subagent = msgspec.structs.replace(asking, is_subagent=True)
+    assert list(exposures_by_request([subagent])) == []
+
+
+def test_both_groups_are_in_the_records_and_what_was_shown_without_a_trial_is_in_none() -> None:
+    records = [
+        Delivered(
+            at=hour(1), agent="toy", session="1", event="fail", lessons=("a",), withheld=("b",),
+            share=0.2, tokens=7,
+        ),
+        Delivered(at=hour(2), agent="toy", session="2", event="start", lessons=("a",)),
+    ]  # fmt: skip
+    assert [
+        (one.lesson, one.uid, one.is_withheld, one.event, one.share)
+        for one in decisions_in(records)
+    ] == [("a", "toy:1", False, "fail", 0.2), ("b", "toy:1", True, "fail", 0.2)]
+    assert [(one.lesson, one.uid, one.way, one.tokens) for one in exposures_in(records)] == [
+        ("a", "toy:1", "fail", 7),
+        ("a", "toy:2", "start", 0),
+    ]

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import random
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 import pytest
 
-from runlore.lessons import Lesson, compare
-from runlore.lessons.compare import difference
-from runlore.lessons.deliver import Delivered
-from runlore.lessons.exposures import exposures_by_hooks, exposures_by_request
+from runlore.lessons import Lesson
+from runlore.lessons.deliver import Event
+from runlore.lessons.exposures import Decision, Exposure
 from runlore.lessons.measure import Effect, build_snapshots, measure_effects, quantile
 from runlore.mine.values import Case
 from runlore.model import (
     CommandRun,
     Covers,
     Digest,
-    Fix,
     Moment,
     Outcome,
-    RequestedLesson,
     format_time,
-    parse_time,
 )
-from tests.lessons.fleets import ERROR, LESSON, START, WAYS, Fleet, Way
+from tests.lessons.fleets import ERROR, LESSON, OVER, START, WAYS, Fleet, Way
+
+replace = msgspec.structs.replace
 
 
 def case(n: int, *, met: bool = False, outcome: Outcome = "success", **fields: object) -> Case:
@@ -35,98 +32,205 @@ def case(n: int, *, met: bool = False, outcome: Outcome = "success", **fields: o
         retries=int(met), corrections=(Moment(1, "No, use pnpm for packages"),
         ) if fields.pop("corrected", False) else (),
     )  # fmt: skip
-    at = format_time(START + timedelta(hours=n))
-    return Case(
-        uid=f"toy:{n}",
-        digest=digest,
-        agent="toy",
-        repo="acme/shop",
-        root=f"toy:{n}",
-        at=at,
-        usd=1.0,
-        **fields,  # type: ignore[arg-type]
-    )
+    given = {
+        "uid": f"toy:{n}",
+        "agent": "toy",
+        "repo": "acme/shop",
+        "root": f"toy:{n}",
+        "began": hour(n),
+        "at": hour(n + 0.9),
+        "usd": 1.0,
+        **fields,
+    }
+    return Case(digest=digest, **given)  # type: ignore[arg-type]
 
 
-def deliveries_to(cases: list[Case], lesson: str = "abc") -> list[Delivered]:
-    return [
-        Delivered(
-            at=one.at, agent="toy", session=one.uid[4:], event="start", lessons=(lesson,), tokens=50
-        )
-        for one in cases
-    ]
+def hour(n: float) -> str:
+    return format_time(time(n))
 
 
-def simulated(
-    seed: int, before: float, after: float, number: int = 60, earlier: int = 60
-) -> tuple[Lesson, list[Case], list[Delivered]]:
-    """As it happens: after some sessions, and as soon as three have met the error, the lesson is
-    made, and all that follow are told."""
-    rng = random.Random(seed)
-    cases: list[Case] = []
-    while len(cases) < earlier or sum(bool(one.digest.errors) for one in cases) < 3:
-        cases.append(case(len(cases), met=rng.random() < before))
-    lesson = msgspec.structs.replace(LESSON, made_at=cases[-1].at)
-    after_cases = [case(len(cases) + n, met=rng.random() < after) for n in range(number)]
-    return lesson, cases + after_cases, deliveries_to(after_cases)
+def time(n: float) -> datetime:
+    return START + timedelta(hours=n)
 
 
-def judged(*simulation: object) -> Effect:
-    lesson, cases, notes = simulation
-    exposures = exposures_by_hooks(notes)  # type: ignore[arg-type]
-    [effect] = measure_effects([lesson], exposures, cases)  # type: ignore[list-item, arg-type]
+def decision(n: int, *, is_withheld: bool, event: Event = "start", **fields: object) -> Decision:
+    given = {"lesson": "abc", "uid": f"toy:{n}", "at": time(n + 0.1), "share": 0.2, **fields}
+    return Decision(is_withheld=is_withheld, event=event, **given)  # type: ignore[arg-type]
+
+
+def judge(
+    cases: list[Case],
+    decisions: list[Decision],
+    exposures: list[Exposure] | None = None,
+    lesson: Lesson = LESSON,
+) -> Effect:
+    [effect] = measure_effects([lesson], decisions, exposures or [], cases)
     return effect
 
 
-def test_a_lesson_with_a_true_effect_is_judged_effective() -> None:
-    verdicts = [judged(*simulated(seed, 0.4, 0.04)).verdict for seed in range(20)]
-    assert verdicts.count("effective") >= 18
-    assert judged(*simulated(1, 0.04, 0.6)).verdict == "harmful"
+def halves(number: int, *, shown: int, withheld: int) -> tuple[list[Case], list[Decision]]:
+    """Return sessions of which every fifth is withheld from; in each group every `shown`-th or
+    `withheld`-th meets the error."""
+    cases, decisions, counts = [], [], [0, 0]
+    for n in range(number):
+        is_withheld = n % 5 == 0
+        every = withheld if is_withheld else shown
+        counts[is_withheld] += 1
+        cases.append(case(n, met=counts[is_withheld] % every == 0))
+        decisions.append(decision(n, is_withheld=is_withheld))
+    return cases, decisions
 
 
-def test_one_without_effect_is_not() -> None:
+# ── verdicts ──────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("way", WAYS)
+def test_by_whatever_way_it_is_shown_an_effect_is_found_where_there_is_one(way: Way) -> None:
+    with_effect = [Fleet(way, seed, rate=0.6, left=0.2).judge().verdict for seed in range(20)]
+    assert with_effect.count("helps") >= 17
+    with_harm = [Fleet(way, seed, rate=0.3, left=3, share=0.4).judge() for seed in range(20)]
+    assert "helps" not in {one.verdict for one in with_harm}
+    without = [Fleet(way, seed, rate=0.4).judge().verdict for seed in range(25)]
+    assert without.count("no effect shown") >= 23
+
+
+def test_a_lesson_that_doubles_its_problem_harms_and_is_to_be_retired() -> None:
+    effects = [Fleet("start", seed, rate=0.3, left=2).judge() for seed in range(10)]
+    assert [one.verdict for one in effects].count("harms") >= 8
+    assert all(one.is_retiring_proposed for one in effects if one.verdict == "harms")
+
+
+@pytest.mark.parametrize("change", ["drifts", "moves"])
+def test_what_changes_for_both_groups_is_no_effect(change: str) -> None:
     verdicts = [
-        judged(*simulated(seed, rate, rate)).verdict
-        for seed in range(25)
-        for rate in (0.05, 0.2, 0.4, 0.7)
+        Fleet("start", seed, rate=0.6, **{change: True}).judge().verdict for seed in range(30)
     ]
-    assert verdicts.count("no effect seen") >= 95
-
-
-def test_it_is_too_early_until_enough_sessions_were_told() -> None:
-    lesson, cases, notes = simulated(1, 0.5, 0.0)
-    assert judged(lesson, cases, notes[:19]).verdict == "too early"
-    assert judged(lesson, cases, notes[:20]).told == 20
-    assert (
-        judged(
-            lesson, [one for one in cases if one.uid not in {f"toy:{n}" for n in range(52)}], notes
-        ).verdict
-        == "too early"
+    assert verdicts.count("no effect shown") >= 28
+    fleet = Fleet("start", 1, rate=0.6, **{change: True})
+    early, late = fleet.cases[:60], fleet.cases[-60:]
+    assert sum(bool(one.digest.errors) for one in early) > 2 * sum(
+        bool(one.digest.errors) for one in late
     )
 
 
-def test_only_sessions_where_it_applies_and_that_count_are_compared() -> None:
-    lesson, cases, notes = simulated(2, 0.3, 0.0)
-    elsewhere = [
-        msgspec.structs.replace(case(1000 + n, met=True), repo="other/x", at=cases[0].at)
-        for n in range(40)
+def test_looking_after_each_session_shows_nothing_that_the_looks_do_not() -> None:
+    for seed, left in ((1, 1.0), (2, 0.4), (3, 2.0)):
+        fleet = Fleet("start", seed, rate=0.4, left=left, number=230)
+        verdicts = [fleet.judge(number).verdict for number in range(1, 231)]
+        for first, last in ((0, 49), (49, 99), (99, 199), (199, 230)):
+            assert len(set(verdicts[first:last])) == 1
+        assert fleet.judge_often(10) == set(verdicts)
+
+
+def test_the_figures_are_those_of_the_last_look_and_the_next_is_named() -> None:
+    cases, decisions = halves(130, shown=5, withheld=3)
+    effect = judge(cases, decisions)
+    assert (effect.in_trial, effect.compared, effect.next_look, effect.level) == (
+        130, 100, 200, 0.996,
+    )  # fmt: skip
+    assert (effect.recurs.shown, effect.recurs.shown_of) == (16, 80)
+    assert (effect.recurs.withheld, effect.recurs.withheld_of) == (6, 20)
+    assert effect.verdict == "too early"
+    assert "200 sessions" in effect.why
+    first = judge(cases[:49], decisions[:49])
+    assert (first.compared, first.level, first.recurs.low, first.usd.low) == (49, None, None, None)
+    assert (first.recurs.shown_of, first.recurs.withheld_of) == (39, 10)
+
+
+def test_one_session_and_none_are_too_early() -> None:
+    one = judge([case(1)], [decision(1, is_withheld=False)])
+    assert (one.verdict, one.in_trial, one.usd.shown, one.usd.withheld) == ("too early", 1, 1, None)
+    none = judge([case(1)], [decision(77, is_withheld=True)])  # It is not stored yet.
+    assert (none.verdict, none.in_trial, none.next_look) == ("too early", 0, 50)
+    assert measure_effects([LESSON], [decision(1, is_withheld=True, lesson="other")], [], []) == []
+
+
+def test_a_verdict_stands_until_a_later_look_says_the_opposite() -> None:
+    decisions = [decision(n, is_withheld=n % 5 == 0) for n in range(800)]
+    helped = [case(n, met=n % 5 == 0) for n in range(50)]
+    assert judge(helped, decisions[:50]).verdict == "helps"
+    undecided = helped + [case(n, met=n % 5 in (1, 2)) for n in range(50, 100)]
+    effect = judge(undecided, decisions[:100])
+    assert (effect.verdict, effect.compared, effect.in_trial) == ("helps", 50, 100)
+    assert effect.recurs == judge(helped, decisions[:50]).recurs
+    harmed = helped + [case(n, met=n % 5 != 0) for n in range(50, 800)]
+    effect = judge(harmed, decisions)
+    assert (effect.verdict, effect.compared) == ("harms", 800)
+
+
+def test_what_does_not_halve_its_problem_or_has_none_left_is_to_be_retired() -> None:
+    same = judge(*halves(800, shown=2, withheld=2))
+    assert (same.verdict, same.is_retiring_proposed) == ("no effect shown", True)
+    assert "halves" in same.why
+    rare = judge(*halves(200, shown=20, withheld=20))
+    assert (rare.verdict, rare.is_retiring_proposed) == ("no effect shown", False)
+    gone = judge(*halves(200, shown=10_000, withheld=10_000))
+    assert (gone.verdict, gone.is_retiring_proposed) == ("no effect shown", True)
+    assert "did not occur" in gone.why
+    only_shown = judge(*halves(200, shown=20, withheld=10_000))
+    assert (only_shown.verdict, only_shown.is_retiring_proposed) == ("no effect shown", False)
+
+
+# ── who is in the trial ───────────────────────────────────────────────────────────────────────────
+def test_a_session_counts_for_the_group_it_was_first_put_into() -> None:
+    """Whatever was shown to it later, and by whatever way."""
+    cases = [case(1, met=True)]
+    first = decision(1, is_withheld=True)
+    later = decision(1, is_withheld=False, event="request", at=time(1.5))
+    shown = Exposure(lesson="abc", uid="toy:1", way="request", at=time(1.5), tokens=9)
+    effect = judge(cases, [later, first], [shown])
+    assert (effect.recurs.withheld, effect.recurs.withheld_of, effect.recurs.shown_of) == (1, 1, 0)
+    assert (effect.ways, effect.tokens, effect.outside) == ({"request": 1}, 9, 0)
+
+
+def test_a_family_is_one_session_and_counts_from_the_decision_on() -> None:
+    before = case(0, met=True, root="toy:0")
+    deciding = case(3, root="toy:0", usd=2.0)
+    subagent = case(4, met=True, root="toy:0", is_subagent=True, usd=0.5)
+    fork = case(9, root="toy:0", usd=4.0)
+    decisions = [decision(3, is_withheld=False), decision(9, is_withheld=True)]
+    effect = judge([before, deciding, subagent, fork], decisions)
+    assert (effect.in_trial, effect.recurs.shown, effect.recurs.withheld_of) == (1, 1, 0)
+    assert (effect.usd.shown, effect.retries.shown) == (6.5, 1)
+
+
+def test_a_session_that_reads_the_lesson_in_a_file_is_in_no_group() -> None:
+    cases = [case(1), case(2), case(3)]
+    decisions = [decision(n, is_withheld=n == 1) for n in (1, 2)]
+    in_file = [
+        Exposure(lesson="abc", uid=f"toy:{n}", way="file", at=time(n), tokens=5) for n in (1, 3)
     ]
-    idle = msgspec.structs.replace(cases[0].digest, quality="trivial")
-    trivial = [
-        msgspec.structs.replace(one, uid=f"toy:t{n}", root=f"toy:t{n}", digest=idle)
-        for n, one in enumerate(cases[:5])
+    effect = judge(cases, decisions, in_file)
+    assert (effect.in_trial, effect.outside, effect.recurs.withheld_of) == (1, 2, 0)
+    alone = judge(cases, [], in_file)
+    assert (alone.verdict, alone.in_trial, alone.outside) == ("not measurable", 0, 2)
+    assert "outside the trial" in alone.why
+
+
+def test_sessions_that_were_decided_with_another_share_are_left_out() -> None:
+    """While the error goes by itself, groups of other sizes at other times would differ."""
+    cases = [case(n, met=n < 50) for n in range(100)]
+    decisions = [
+        decision(n, is_withheld=n % 2 == 0, share=0.5)
+        if n < 50
+        else decision(n, is_withheld=n % 10 == 0, share=0.1)
+        for n in range(100)
     ]
-    children = [
-        msgspec.structs.replace(one, uid=f"{one.uid}/sub", root=one.uid, is_subagent=True)
-        for one in cases[:5]
-    ]
-    scoped = msgspec.structs.replace(lesson, repo="acme/shop")
-    assert (
-        judged(scoped, [*cases, *elsewhere, *trivial, *children], notes).recurs
-        == judged(scoped, cases, notes).recurs
-    )
-    # The one that completed the evidence is left out.
-    assert judged(scoped, cases, notes).recurs.before_of == 59
+    effect = judge(cases, decisions)
+    assert (effect.in_trial, effect.share, effect.recurs.shown) == (50, 0.1, 0)
+
+
+# ── the problem ───────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize(
+    ("event", "kind", "expected"),
+    [("start", "error", 2), ("fail", "error", 1), ("request", "error", 1), ("start", "flaky", 1)],
+)
+def test_a_session_that_has_met_the_problem_can_still_get_over_it(
+    event: Event, kind: str, expected: int
+) -> None:
+    over = case(1, met=True)
+    cases = [replace(over, digest=replace(over.digest, fixes=(OVER,))), case(2, met=True), case(3)]
+    decisions = [decision(n, is_withheld=False, event=event) for n in (1, 2, 3)]
+    effect = judge(cases, decisions, lesson=replace(LESSON, kind=kind))
+    assert (effect.recurs.shown, effect.recurs.shown_of) == (expected, 3)
 
 
 def test_a_correction_is_measured_by_whether_it_is_said_again_and_a_note_is_not() -> None:
@@ -137,246 +241,53 @@ def test_a_correction_is_measured_by_whether_it_is_said_again_and_a_note_is_not(
         do="please use pnpm for packages",
         evidence=("toy:1#1",),
     )
-    cases = [case(n, corrected=n < 30) for n in range(60)]
-    found = judged(lesson, cases, deliveries_to(cases[30:]))
-    assert (found.verdict, found.recurs.before, found.recurs.after) == ("effective", 29, 0)
-    assert (
-        judged(
-            msgspec.structs.replace(lesson, kind="note"), cases, deliveries_to(cases[30:])
-        ).verdict
-        == "not measurable"
-    )
+    cases = [case(n, corrected=n % 4 == 0) for n in range(100)]
+    decisions = [decision(n, is_withheld=n % 4 == 0) for n in range(100)]
+    effect = judge(cases, decisions, lesson=lesson)
+    assert (effect.verdict, effect.recurs.withheld, effect.recurs.shown) == ("helps", 25, 0)
+    note = judge(cases, decisions, lesson=replace(lesson, kind="note"))
+    assert note.verdict == "not measurable"
 
 
-def test_a_lesson_told_at_failing_tools_is_judged_by_whether_the_error_stays() -> None:
-    gone = Fix(fingerprint=ERROR.signature.fingerprint, failed_seq=3, fixed_seq=5, confidence=0.9)
-
-    def failing(n: int, is_over: bool) -> Case:
-        made = case(n, met=True)
-        return (
-            msgspec.structs.replace(
-                made, digest=msgspec.structs.replace(made.digest, fixes=(gone,))
-            )
-            if is_over
-            else made
-        )
-
-    cases = [failing(n, n % 5 == 0) for n in range(40)] + [
-        failing(n, n % 10 != 0) for n in range(40, 80)
-    ]
-    notes = [msgspec.structs.replace(one, event="fail") for one in deliveries_to(cases[40:])]
-    found = judged(LESSON, cases, notes)
-    assert (found.verdict, found.stays.before, found.stays.after, found.recurs.after_of) == (
-        "effective",
-        32,
-        4,
-        0,
-    )
-    same = [failing(n, n % 5 == 0) for n in range(80)]
-    assert judged(LESSON, same, notes).verdict == "no effect seen"
-    assert judged(LESSON, cases, notes[:19]).verdict == "too early"
-
-
-def test_a_command_that_keeps_failing_is_judged_by_whether_it_does_after_a_first_failure() -> None:
-    lesson = msgspec.structs.replace(LESSON, kind="retries", fingerprint="", about="npm test")
+def test_a_command_that_keeps_failing_is_judged_by_whether_it_does() -> None:
+    lesson = replace(LESSON, kind="retries", fingerprint="", about="npm test")
 
     def failing(n: int, times: int) -> Case:
-        made = case(n)
-        return msgspec.structs.replace(
-            made,
-            digest=msgspec.structs.replace(
-                made.digest, commands=(CommandRun(seq=3, command="npm test", failed=times),)
-            ),
-        )
+        one = case(n)
+        runs = (CommandRun(seq=3, command="npm test", failed=times),)
+        return replace(one, digest=replace(one.digest, commands=runs))
 
-    cases = [failing(n, 5 if n % 5 else 1) for n in range(40)] + [
-        failing(n, 1 if n % 10 else 5) for n in range(40, 80)
-    ]
-    notes = [msgspec.structs.replace(one, event="fail") for one in deliveries_to(cases[40:])]
-    found = judged(lesson, cases, notes)
-    assert (found.verdict, found.compared, found.stays.before, found.stays.after) == (
-        "effective",
-        "told on failure",
-        32,
-        4,
-    )
-    assert (
-        judged(lesson, [failing(n, 5 if n % 5 else 1) for n in range(80)], notes).verdict
-        == "no effect seen"
-    )
+    cases = [failing(n, 5 if n % 4 == 0 else 1) for n in range(100)]
+    decisions = [decision(n, is_withheld=n % 4 == 0, event="fail") for n in range(100)]
+    assert judge(cases, decisions, lesson=lesson).verdict == "helps"
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_by_whatever_way_it_is_told_an_effect_is_found_where_there_is_one(way: Way) -> None:
-    found = [
-        Fleet(way, seed, rate=0.5, left=0.1, earlier=150, later=400).judged(400)
-        for seed in range(10)
-    ]
-    assert [one.verdict for one in found if one].count("effective") >= 8
-    without = [
-        Fleet(way, seed, rate=0.4, left=1, earlier=100, later=200).judged(200) for seed in range(25)
-    ]
-    assert sum(one.verdict in ("effective", "harmful") for one in without if one) <= 1
+def test_success_is_a_share_of_all_with_the_unknown_beside_it() -> None:
+    outcomes: list[Outcome] = ["success", "fail", "unknown", "unknown", "abandoned"]
+    cases = [case(n, outcome=outcomes[n % 5]) for n in range(10)]
+    decisions = [decision(n, is_withheld=n >= 5) for n in range(10)]
+    success = judge(cases, decisions).success
+    assert (success.shown, success.shown_of, success.shown_unknown) == (1, 5, 2)
+    assert (success.withheld, success.withheld_of, success.withheld_unknown) == (1, 5, 2)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_work_that_moves_to_where_the_error_is_rare_is_no_effect(way: Way) -> None:
-    found = [
-        Fleet(way, seed, rate=0.6, left=1, earlier=100, later=200, shifts=True).judged(200)
-        for seed in range(25)
-    ]
-    assert sum(one.verdict in ("effective", "harmful") for one in found if one) <= 1
-    fleet = Fleet("start", 1, rate=0.6, left=1, earlier=100, later=200, shifts=True).judged(200)
-    assert fleet
-    # As it was, and as it would be with the work of after.
-    assert fleet.recurs.before / fleet.recurs.before_of > 2 * fleet.recurs.expected
+def test_before_and_since_are_counted_where_the_lesson_applies_and_judge_nothing() -> None:
+    cases = [case(n, met=n < 300) for n in range(600)]
+    elsewhere = [replace(case(1000 + n, met=True), repo="other/x", at=hour(n)) for n in range(40)]
+    idle = replace(cases[0].digest, quality="trivial")
+    trivial = [replace(one, uid=f"toy:t{n}", digest=idle) for n, one in enumerate(cases[:5])]
+    shown = [Exposure(lesson="abc", uid="toy:300", way="start", at=time(300))]
+    scoped = replace(LESSON, repo="acme/shop", made_at=hour(299.95))
+    effect = judge([*cases, *elsewhere, *trivial], [], shown, scoped)
+    times = effect.before_and_since
+    assert (times.before, times.before_of, times.since, times.since_of) == (150, 150, 0, 150)
+    assert (effect.verdict, effect.is_retiring_proposed) == ("not measurable", False)
+    # No session was shown it before it was made: an earlier time comes from a wrong clock.
+    wrong = [Exposure(lesson="abc", uid="toy:300", way="start", at=time(-9_000))]
+    assert judge(cases, [], wrong, scoped).before_and_since == times
 
 
-def test_what_goes_by_itself_in_the_course_of_years_is_seldom_taken_for_an_effect(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rates = (0.1, 0.2, 0.4, 0.6)
-    fleets = [
-        Fleet("start", seed, rate=rates[seed % 4], left=1, earlier=1_000, later=600, drifts=1)
-        for seed in range(40)
-    ]
-
-    def wrong(found: list[Effect | None]) -> int:
-        return sum(one.verdict in ("effective", "harmful") for one in found if one)
-
-    found = [fleet.judged(600) for fleet in fleets]
-    # Drift is made smaller, and not taken out: 5.5 % on seeds that nothing was chosen by.
-    assert wrong(found) <= 4
-    nearest = compare.MAX_NEAREST
-    assert {(one.told, one.recurs.before_of, one.recurs.after_of) for one in found if one} == {
-        (600, nearest, nearest)
-    }
-    monkeypatch.setattr(compare, "MAX_NEAREST", 10_000)
-    assert wrong([fleet.judged(600) for fleet in fleets]) >= 20
-
-
-def test_who_asks_for_a_lesson_has_met_its_error_and_that_is_not_held_against_it() -> None:
-    fleet = Fleet("asked late", 3, rate=0.4, left=1, earlier=100, later=200)
-    found = fleet.judged(200)
-    assert found
-    assert (found.verdict, found.compared, list(found.ways)) == (
-        "no effect seen",
-        "could ask",
-        ["asked"],
-    )
-    assert found.recurs.after_of > 2 * found.told > 40  # All that could ask.
-    few = fleet.judged(30)
-    assert few
-    assert (few.verdict, few.told < 20, few.recurs.after_of > 20) == ("too early", True, True)
-
-
-def test_the_first_comparison_that_enough_sessions_were_told_for_is_made() -> None:
-    start, asked = (
-        Fleet(way, 5, rate=0.4, left=1, earlier=100, later=200) for way in ("start", "asked late")
-    )
-    every = [*asked.before, *asked.later]
-    exposures = [*asked._exposures(asked.later), *start._exposures(start.later[:19])]
-    [few] = measure_effects([asked.lesson], exposures, every)
-    [enough] = measure_effects(
-        [asked.lesson], [*exposures, *start._exposures(start.later[19:20])], every
-    )
-    assert (few.compared, enough.compared) == ("could ask", "told at start")
-    assert (enough.ways["start"], enough.recurs.after_of) == (20, 20)
-
-
-def test_who_was_told_by_a_clock_that_is_ahead_is_not_compared_with_itself() -> None:
-    lesson, cases, notes = simulated(2, 0.3, 0.0)
-    ahead = [
-        msgspec.structs.replace(note, at=format_time(parse_time(note.at) + timedelta(hours=10)))
-        for note in notes
-    ]
-    assert judged(lesson, cases, ahead).recurs == judged(lesson, cases, notes).recurs
-
-
-def test_who_could_ask_is_not_among_those_before_where_another_repository_asked_first() -> None:
-    fleet = Fleet("asked early", 3, rate=0.4, left=1, earlier=100, later=100)
-    late = {case.uid for case in fleet.later[60:]}
-    later = [
-        msgspec.structs.replace(case, repo="shop" if n % 2 else "site")
-        for n, case in enumerate(fleet.later)
-    ]
-    exposures = [
-        one for one in exposures_by_request(later) if one.repo == "shop" or one.uid in late
-    ]
-    [found] = measure_effects([fleet.lesson], exposures, [*fleet.before, *later])
-    assert found.compared == "could ask"
-    assert found.recurs.before_of + found.recurs.after_of <= len(fleet.before) + len(later)
-
-
-@pytest.mark.parametrize("place", [{"agent": "other"}, {"repo": "acme/new"}])
-def test_a_session_where_none_was_before_has_nothing_to_be_compared_with(
-    place: dict[str, str],
-) -> None:
-    lesson, cases, notes = simulated(2, 0.3, 0.0)
-    others = [msgspec.structs.replace(one, uid=f"other:{one.uid}", **place) for one in cases[60:]]
-    more = [
-        msgspec.structs.replace(note, agent="other", session=f"toy:{note.session}")
-        for note in notes
-    ]
-    alone, both = judged(lesson, cases, notes), judged(lesson, [*cases, *others], [*notes, *more])
-    assert (both.told, both.recurs) == (2 * alone.told, alone.recurs)
-
-
-def test_who_asked_first_may_have_begun_long_before() -> None:
-    fleet = Fleet("asked early", 3, rate=0.4, left=1, earlier=100, later=100)
-    expected = fleet.judged(100)
-    first = min((case for case in fleet.later if case.digest.told), key=lambda case: case.at)
-    later = [
-        msgspec.structs.replace(case, began=fleet.before[0].began) if case is first else case
-        for case in fleet.later
-    ]
-    assert measure_effects(
-        [fleet.lesson], exposures_by_request(later), [*fleet.before, *later]
-    ) == [expected]
-
-
-def test_a_session_with_a_wrong_clock_does_not_make_all_others_later_ones() -> None:
-    fleet = Fleet("asked early", 3, rate=0.4, left=1, earlier=100, later=100)
-    wrong = datetime(1970, 1, 1, tzinfo=UTC)
-    digest = msgspec.structs.replace(
-        fleet.later[5].digest, told=(RequestedLesson(lesson="abc", seq=10, at=wrong),)
-    )
-    strange = msgspec.structs.replace(
-        fleet.later[5], uid="toy:strange", began=format_time(wrong), digest=digest
-    )
-    every = [*fleet.before, *fleet.later, strange]
-    [found] = measure_effects([fleet.lesson], exposures_by_request(every), every)
-    # But for the session that completed the evidence, and the one with which the lesson was made.
-    assert (found.verdict, found.recurs.before_of, found.recurs.after_of) == (
-        "no effect seen",
-        98,
-        100,
-    )
-
-
-def test_what_was_never_told_has_no_effect_to_tell() -> None:
-    cases = [case(n) for n in range(5)]
-    assert measure_effects([LESSON], exposures_by_hooks(deliveries_to(cases, "other")), cases) == []
-    # A session that is not stored yet.
-    [alone] = measure_effects([LESSON], exposures_by_hooks(deliveries_to([case(77)])), cases)
-    assert (alone.verdict, alone.told, alone.recurs.after_of, alone.recurs.before_of) == (
-        "too early",
-        1,
-        0,
-        5,
-    )
-
-
-def test_bounds_hold_the_difference_and_narrow_with_more_sessions() -> None:
-    low, high = difference(20, 50, 5, 50)
-    assert low < -0.3 < high
-    closer = difference(200, 500, 50, 500)
-    assert low < closer[0] < -0.3 < closer[1] < high
-    assert difference(0, 0, 3, 9) == (-1.0, 1.0)
-    assert difference(5, 50, 5, 50)[0] == pytest.approx(-difference(5, 50, 5, 50)[1])
-
-
-def test_the_fleet_is_told_by_month_and_week() -> None:
+def test_the_fleet_is_shown_by_month_and_week() -> None:
     cases = [
         case(n, met=n % 2 == 0, outcome="fail" if n % 4 == 0 else "success", tokens=n * 10)
         for n in range(40)

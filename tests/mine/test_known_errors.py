@@ -36,6 +36,7 @@ def session(
     agent: str = "toy",
     repo: str | None = None,
     cwd: str | None = None,
+    parent_uid: str | None = None,
     days_ago: float = 1,
     **met: Fix | None,
 ) -> None:
@@ -43,7 +44,7 @@ def session(
     each with its fix."""
     uid, when = make_uid(agent, name), NOW - timedelta(days=days_ago)
     source = Source(agent=agent, path=f"/{name}", root="/", size=1, mtime_ns=1, inode=1)
-    facts = Facts(native_session_id=name, title=name, repo=repo, cwd=cwd)
+    facts = Facts(native_session_id=name, title=name, repo=repo, cwd=cwd, parent_uid=parent_uid)
     tally = Tally(events=1, started_at=when, ended_at=when)
     empty: list[int] = []
     piece = Delta(

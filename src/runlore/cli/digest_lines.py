@@ -74,9 +74,9 @@ def _conversation(digest: Digest) -> Iterator[str]:
     ):
         yield from _moments(name, getattr(digest, field), digest.cut.get(field, 0))
     yield from _list(
-        "was told",
-        [f"#{told.seq} lesson {one_line(told.lesson)}" for told in digest.told],
-        digest.cut.get("told", 0),
+        "got lessons",
+        [f"#{got.seq} {one_line(got.lesson)}" for got in digest.requested_lessons],
+        digest.cut.get("requested_lessons", 0),
     )
 
 

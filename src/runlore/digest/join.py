@@ -87,7 +87,7 @@ def join(before: Digest, after: Digest, session: Session) -> Digest:
         active_s=after.active_s,
         interventions=lists.union("interventions", MAX_MOMENTS),
         corrections=lists.union("corrections", MAX_MOMENTS),
-        told=lists.requested_lessons(),
+        requested_lessons=lists.requested_lessons(),
         decisions=lists.union("decisions", MAX_MOMENTS),
         retries=after.retries,
         compactions=before.compactions + after.compactions,
@@ -176,9 +176,12 @@ class _Lists:
 
     def requested_lessons(self) -> tuple[RequestedLesson, ...]:
         merged = _merge(
-            self.before.told, self.after.told, lambda lesson: lesson.lesson, _add_tokens
+            self.before.requested_lessons,
+            self.after.requested_lessons,
+            lambda lesson: lesson.lesson,
+            _add_tokens,
         )
-        return self.bounded.first("told", merged, MAX_LESSONS)
+        return self.bounded.first("requested_lessons", merged, MAX_LESSONS)
 
 
 def _merge(

@@ -132,8 +132,10 @@ def make(
             "interventions", map(_moment, _iter_stops(spoken)), MAX_MOMENTS
         ),
         corrections=bounded.first("corrections", find_corrections(spoken, bodies), MAX_MOMENTS),
-        told=bounded.first(
-            "told", find_requested_lessons(everything, bodies) if own_tools else (), MAX_LESSONS
+        requested_lessons=bounded.first(
+            "requested_lessons",
+            find_requested_lessons(everything, bodies) if own_tools else (),
+            MAX_LESSONS,
         ),
         decisions=bounded.first("decisions", iter_decisions(own, bodies), MAX_MOMENTS),
         retries=session.cost.retries,

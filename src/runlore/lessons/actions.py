@@ -334,17 +334,16 @@ def _find_words(text: str) -> frozenset[str]:
 
 # ── effects ──────────────────────────────────────────────────────────────────────────────────────
 def measure_effects(config: Config, cases: Sequence[Case]) -> list[Effect]:
-    """Return the effect of every lesson that was shown to one of these sessions.
-
-    A lesson that hooks showed to any other session is included.
-    """
+    """Return the effect of every lesson that was shown to a session, or withheld from one."""
+    records = deliver.read_records(config.home)
     spans = rendered_files.iter_spans(rendered_files.read_records(config.home))
     every = chain(
-        exposures.exposures_by_hooks(deliver.read_records(config.home)),
+        exposures.exposures_in(records),
         exposures.exposures_by_request(cases),
         exposures.exposures_by_files(spans, cases, adapters.instructions),
     )
-    return measure.measure_effects(open_shelf(config).read()[0], every, cases)
+    lessons = open_shelf(config).read()[0]
+    return measure.measure_effects(lessons, exposures.decisions_in(records), every, cases)
 
 
 # ── retrospective ────────────────────────────────────────────────────────────────────────────────

@@ -1,104 +1,135 @@
-"""Compare how often something happened in two groups of sessions, with bounds of the difference.
+"""Compare two groups of sessions: differences of shares and of means, with intervals. Pure.
 
-Pure, and knows no lesson. Work moves between repositories and agents, in which things differ. So
-each session of the second group is compared with sessions of the first that have the same agent and
-repository, and left out if there are none. The first group is weighted to match. The bounds use the
-effective number of weighted sessions (Kish); if the mix is the same, all weights are equal. Things
-also change with time, so only the sessions nearest to the change count, for each agent and
-repository.
+People look at results again and again, and each look at a difference that is only chance is
+another occasion to be wrong. So there are few looks, at fixed numbers of sessions, and each has its
+part of a total error of 4 %. What is looked at in between is the result of the last look, so that
+looking more often changes nothing (design/2026-11-18-trials.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import sqrt
+from statistics import NormalDist, fmean, variance
 
 import msgspec
 
 from ..mine.intervals import wilson_interval
-from ..mine.values import Case
 
-Z_99 = 2.575829
-"""The normal quantile of a 99 % interval."""
+FIRST_LOOK = 50
+MAIN_LOOK = 200
+"""Most of the error is spent here: a lesson that halves a frequent problem shows by then."""
+EARLY_ERRORS = {50: 0.001, 100: 0.004, 200: 0.03}
+"""The probability of a wrong verdict at the first looks. It is small at the earliest: only a very
+large difference should count so soon."""
+LATE_ERROR = 0.0025
+"""At the look after these. It halves with each further look, so that all together have 0.5 %."""
 
-MAX_NEAREST = 150
-"""Sessions of an agent in a repository that count on either side: enough to see half of an error
-go, and few enough for little else to change. design/2026-11-16-effect.md shows what other numbers
-do."""
+MIN_GROUP = 10
+"""Sessions in either group that an interval needs: with fewer, its error would be larger."""
 
-Values = Sequence[tuple[Case, float]]
-"""A figure for each session in the order of time; 1 or 0 for whether something happened."""
+
+class Look(msgspec.Struct, frozen=True):
+    """A number of sessions at which the groups are compared."""
+
+    sessions: int
+    error: float
+    """The probability that a difference is seen here where there is none."""
+
+    @property
+    def z(self) -> float:
+        return NormalDist().inv_cdf(1 - self.error / 2)
+
+
+def find_looks(sessions: int) -> list[Look]:
+    """Return the looks at so many sessions, first to last: at 50, 100, 200, 400 and so on."""
+    looks = [Look(number, error) for number, error in EARLY_ERRORS.items()]
+    while looks[-1].sessions < sessions:
+        is_first = looks[-1].sessions == MAIN_LOOK
+        looks.append(Look(2 * looks[-1].sessions, LATE_ERROR if is_first else looks[-1].error / 2))
+    return [look for look in looks if look.sessions <= sessions]
+
+
+def next_look(sessions: int) -> int:
+    """Return the number of sessions at the next look."""
+    number = FIRST_LOOK
+    while number <= sessions:
+        number *= 2
+    return number
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """In how many sessions something happened before and after, and bounds of the difference."""
+    """In how many sessions something happened, with a lesson shown and with it withheld."""
 
-    before: int
-    """Number of sessions."""
-    before_of: int
-    """Number of all sessions before."""
-    after: int
-    after_of: int
-    expected: float
-    """The share before, weighted to the agents and repositories of after. The bounds use it."""
-    low: float
-    """The lower bound of the difference, after less before."""
-    high: float
+    shown: int
+    """Number of sessions that were shown the lesson, and in which it happened."""
+    shown_of: int
+    """Number of sessions that were shown the lesson."""
+    withheld: int
+    """Number of sessions from which the lesson was withheld, and in which it happened."""
+    withheld_of: int
+    """Number of sessions from which the lesson was withheld."""
+    low: float | None
+    """The lower bound of the difference of the shares, shown less withheld; null before the first
+    look, and with fewer than 10 sessions on one side."""
+    high: float | None
     """The upper bound."""
 
 
 class Mean(msgspec.Struct, frozen=True, kw_only=True):
-    """The mean of a figure before and after.
+    """The mean of a figure, with a lesson shown and with it withheld."""
 
-    `before` is weighted to the agents and repositories of after.
-    """
-
-    before: float
-    """The mean."""
-    before_of: int
-    """Number of sessions before."""
-    after: float
-    after_of: int
-    low: float
-    """The lower bound of the difference, after less before."""
-    high: float
+    shown: float | None
+    """The mean over the sessions that were shown the lesson; null if there are none."""
+    withheld: float | None
+    """The mean over those from which it was withheld; null if there are none."""
+    low: float | None
+    """The lower bound of the difference, shown less withheld; null before the first look, and with
+    fewer than 10 sessions on one side."""
+    high: float | None
     """The upper bound."""
 
 
-def compare_shares(before: Values, after: Values) -> Share:
-    old, new = _match(before, after)
-    low, high = difference(
-        old.mean * old.effective_number, old.effective_number, new.mean * new.number, new.number
+def compare_shares(shown: Sequence[bool], withheld: Sequence[bool], look: Look | None) -> Share:
+    low, high = (
+        difference(sum(withheld), len(withheld), sum(shown), len(shown), look.z)
+        if look and has_enough(shown, withheld)
+        else (None, None)
     )
     return Share(
-        before=round(old.total),
-        before_of=old.number,
-        after=round(new.total),
-        after_of=new.number,
-        expected=round(old.mean, 4),
-        low=round(low, 4),
-        high=round(high, 4),
+        shown=sum(shown),
+        shown_of=len(shown),
+        withheld=sum(withheld),
+        withheld_of=len(withheld),
+        low=_rounded(low),
+        high=_rounded(high),
     )
 
 
-def compare_means(before: Values, after: Values) -> Mean:
-    old, new = _match(before, after)
-    change = new.mean - old.mean
-    spread = Z_99 * sqrt(
-        old.variance / max(1.0, old.effective_number) + new.variance / max(1, new.number)
+def compare_means(shown: Sequence[float], withheld: Sequence[float], look: Look | None) -> Mean:
+    low, high = (
+        mean_difference(withheld, shown, look.z)
+        if look and has_enough(shown, withheld)
+        else (None, None)
     )
     return Mean(
-        before=round(old.mean, 4),
-        before_of=old.number,
-        after=round(new.mean, 4),
-        after_of=new.number,
-        low=round(change - spread, 4),
-        high=round(change + spread, 4),
+        shown=_rounded(fmean(shown)) if shown else None,
+        withheld=_rounded(fmean(withheld)) if withheld else None,
+        low=_rounded(low),
+        high=_rounded(high),
     )
+
+
+def has_enough(shown: Sequence[float], withheld: Sequence[float]) -> bool:
+    return min(len(shown), len(withheld)) >= MIN_GROUP
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
 
 
 def difference(
-    before: float, before_of: float, after: float, after_of: float, z: float = Z_99
+    before: float, before_of: float, after: float, after_of: float, z: float
 ) -> tuple[float, float]:
     """Return the bounds of the change of a share (Newcombe, from two Wilson intervals).
 
@@ -115,65 +146,28 @@ def difference(
     )
 
 
-class _Cell:
-    """The sums of an agent's sessions in a repository.
+def mean_difference(
+    before: Sequence[float], after: Sequence[float], z: float
+) -> tuple[float, float]:
+    """Return the bounds of the change of a mean (Welch). Both sides have at least two values."""
+    parts = variance(before) / len(before), variance(after) / len(after)
+    change, spread = fmean(after) - fmean(before), sum(parts)
+    if not spread:
+        return change, change
+    freedom = spread**2 / (parts[0] ** 2 / (len(before) - 1) + parts[1] ** 2 / (len(after) - 1))
+    width = student_quantile(z, freedom) * sqrt(spread)
+    return change - width, change + width
 
-    Sums, because every lesson goes over all sessions.
+
+def student_quantile(z: float, freedom: float) -> float:
+    """Return the quantile of Student's distribution for the normal quantile `z`.
+
+    The expansion of Cornish and Fisher; the error is below 1 % from 6 degrees of freedom on, for
+    the levels that are used here.
     """
-
-    __slots__ = ("number", "squares", "total", "weight")
-
-    def __init__(self) -> None:
-        self.number, self.total, self.squares, self.weight = 0, 0.0, 0.0, 0.0
-
-
-class _Group:
-    """The figures of several cells, each with its weight."""
-
-    def __init__(self, cells: Iterable[_Cell]) -> None:
-        cells = [cell for cell in cells if cell.weight]
-        weight = sum(cell.weight * cell.number for cell in cells)
-        squares = sum(cell.weight * cell.squares for cell in cells)
-        self.number, self.total = (
-            sum(cell.number for cell in cells),
-            sum(cell.total for cell in cells),
-        )
-        self.effective_number = (
-            weight**2 / sum(cell.weight**2 * cell.number for cell in cells) if cells else 0.0
-        )
-        """The number of equally weighted sessions that would say as much."""
-        self.mean = sum(cell.weight * cell.total for cell in cells) / weight if cells else 0.0
-        spread = max(0.0, squares / weight - self.mean**2) if cells else 0.0
-        self.variance = (
-            spread * self.effective_number / (self.effective_number - 1)
-            if self.effective_number > 1
-            else 0.0
-        )
-
-
-def _match(before: Values, after: Values) -> tuple[_Group, _Group]:
-    """Return the sessions before, weighted, and those after that can be compared with them.
-
-    If there are none on one side, all of the other are returned.
-    """
-    old, new = _sum_nearest(reversed(before)), _sum_nearest(after)
-    for place, cell in new.items():
-        if place in old:
-            old[place].weight = cell.number / old[place].number
-        cell.weight = 1.0 if place in old or not old else 0.0
-    for cell in old.values() if not new else ():
-        cell.weight = 1.0
-    return _Group(old.values()), _Group(new.values())
-
-
-def _sum_nearest(values: Iterable[tuple[Case, float]]) -> dict[tuple[str, str | None], _Cell]:
-    """Sum up the first sessions of each agent and repository."""
-    cells: dict[tuple[str, str | None], _Cell] = {}
-    for case, value in values:
-        cell = cells.get(key := (case.agent, case.repo)) or cells.setdefault(key, _Cell())
-        if cell.number == MAX_NEAREST:
-            continue
-        cell.number += 1
-        cell.total += value
-        cell.squares += value * value
-    return cells
+    return (
+        z
+        + (z**3 + z) / (4 * freedom)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
+    )

@@ -1,7 +1,7 @@
-"""Choose the lessons that a hook shows to an agent, and record them to measure their effect.
+"""Choose the lessons that an agent is shown, withhold some for the trial, and record both.
 
-An agent waits for its hooks: no store is opened here, and little is imported. The record is a file
-of lines that is only appended to.
+The records are what `measure` compares: a file of lines that is only appended to. An agent waits
+for its hooks, so no store is opened here, and little is imported.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Container
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -20,6 +21,7 @@ from ..text.tokens import tokens
 from . import Lesson, describe_advice, record_file
 from .rank import rank_lessons
 from .shelf import Shelf
+from .trial import read_trial
 
 FILE_NAME = "delivered.jsonl"
 """In runlore's home."""
@@ -27,19 +29,27 @@ MAX_BYTES = 64 << 20
 """Records of about a hundred thousand sessions. Those older than a year may be deleted."""
 TAIL_BYTES = 64 << 10
 """The end of the records, in which a session's own are looked for."""
+Event = Literal["start", "fail", "request"]
 MAX_WHEN_CHARS, MAX_DO_CHARS, MAX_SCOPE_CHARS = 240, 400, 80
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The lessons that a hook showed to a session."""
+    """What was decided for a session at one moment: which lessons it was shown, and which not."""
 
     at: str
     agent: str
     session: str
     """The agent's own id of it."""
-    event: str
-    """start, fail"""
+    event: Event
+    """At the start of the session, when a tool failed, or when the session asked."""
     lessons: tuple[str, ...] = ()
+    """Those that it was shown."""
+    withheld: tuple[str, ...] = ()
+    """Those that fitted as well, and were withheld by the trial."""
+    share: float = 0.0
+    """The share of sessions from which lessons were withheld then; 0 if there was no trial."""
+    unit: str = ""
+    """The session that the trial decided for, if it is not this one but the root of its family."""
     fingerprint: str = ""
     repo: str = ""
     tokens: int = 0
@@ -103,6 +113,30 @@ def _is_about(lesson: Lesson, fingerprint: str, command: str) -> bool:
     )
 
 
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """Lessons that fit a session, as the trial divided them."""
+
+    shown: list[Lesson]
+    withheld: list[Lesson] = []
+    share: float = 0.0
+
+
+def divide_lessons(home: Path, settings: Lessons, lessons: list[Lesson], unit: str) -> Choice:
+    """Divide the lessons that would be shown into those that are, and those that are withheld.
+
+    `unit` is the uid of the session, or of the root of its family; where it is not known, nothing
+    is withheld.
+    """
+    trial = read_trial(home, settings.withhold) if unit and lessons else None
+    if trial is None:
+        return Choice(shown=lessons)
+    return Choice(
+        shown=[one for one in lessons if not trial.withholds(one.id, unit)],
+        withheld=[one for one in lessons if trial.withholds(one.id, unit)],
+        share=trial.share,
+    )
+
+
 def render_lessons(lessons: list[Lesson], limit: int, max_tokens: int) -> tuple[str, list[Lesson]]:
     """Return the text that shows as many of the lessons as fit, and which these are.
 
@@ -151,20 +185,41 @@ def record_delivery(
     session: str,
     repo: str,
     lessons: tuple[str, ...] = (),
+    withheld: tuple[str, ...] = (),
+    share: float = 0.0,
+    unit: str = "",
     fingerprint: str = "",
+    event: Event | None = None,
 ) -> None:
-    """Record what a session was shown. With a fingerprint, it was shown when a tool failed."""
+    """Record what a session was shown, and what was withheld from it.
+
+    With a fingerprint, and unless an event is named, that was when a tool failed.
+    """
+    uid = f"{agent}:{session}"
     delivered = Delivered(
         at=now.isoformat(),
         agent=agent,
         session=session,
-        event="fail" if fingerprint else "start",
+        event=event or ("fail" if fingerprint else "start"),
         lessons=lessons,
+        withheld=withheld,
+        share=share,
+        unit=unit if unit != uid else "",
         fingerprint=fingerprint,
         repo=repo,
         tokens=tokens(text),
     )
     record_file.append_record(home / FILE_NAME, delivered, MAX_BYTES)
+
+
+def find_unit(home: Path, uid: str) -> str:
+    """Return the session that the trial decided for when this one was last shown something.
+
+    Empty if there is no record of it: a family is decided by its root only if that was known at
+    the first decision, so that all decisions for a session are the same.
+    """
+    units = [one.unit or uid for one in _read(home, TAIL_BYTES) if one.uid == uid and one.share]
+    return units[-1] if units else ""
 
 
 def was_delivered(home: Path, agent: str, session: str, fingerprint: str) -> bool:
@@ -182,7 +237,7 @@ def read_records(home: Path) -> list[Delivered]:
 
 
 def forget(home: Path, uids: Container[str]) -> None:
-    """Overwrite the records of these sessions with blanks.
+    """Overwrite the records of these sessions, and those that name them as root, with blanks.
 
     They are overwritten in place, because hooks go on appending: a new file would lose their lines.
     """
@@ -191,7 +246,7 @@ def forget(home: Path, uids: Container[str]) -> None:
             offset = 0
             for line in file.read(MAX_BYTES * 2).split(b"\n"):
                 record = record_file.decode_record(line, _decoder())
-                if record and record.uid in uids:
+                if record and (record.uid in uids or record.unit in uids):
                     file.seek(offset)
                     file.write(b" " * len(line))
                 offset += len(line) + 1

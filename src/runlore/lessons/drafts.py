@@ -36,7 +36,7 @@ def draft_lessons(
     ]
     family_of = find_families(cases.values()) if drafting else {}
     cited: set[str] = set()
-    for pattern, miner in sorted(drafting, key=lambda one: one[1].was_met is not None):
+    for pattern, miner in sorted(drafting, key=lambda one: one[1].is_fallback):
         group = Group(pattern, cases, thresholds.propose, family_of)
         drafted = _draft_lesson(group, miner)
         if _is_covered(drafted, cited, miner):
@@ -61,9 +61,9 @@ def build_lesson(draft: Draft) -> Lesson:
 
 
 def _is_covered(drafted: Drafted, cited: set[str], miner: Miner) -> bool:
-    """Return True if a lesson on a change already has most of the evidence of one on retries of a
-    command: it is the same fix."""
-    if drafted.lesson is None or miner.was_met is None:
+    """Return True if another lesson already has most of the evidence of a fallback: it is the same
+    fix."""
+    if drafted.lesson is None or not miner.is_fallback:
         return False
     evidence = drafted.lesson.evidence
     return 2 * len(cited.intersection(evidence)) >= len(evidence)

@@ -1,7 +1,7 @@
-"""Exposures: which lessons were shown to which sessions, and how. Pure.
+"""Exposures: which lessons were shown to which sessions, and how; and the decisions of the trial.
 
-They come from the records of hooks, from what sessions asked our server for, and from the
-instruction files that lessons were rendered into.
+Pure. Exposures come from the records of hooks and of our server, from what sessions asked our
+server for, and from the instruction files that lessons were rendered into.
 """
 
 from __future__ import annotations
@@ -15,12 +15,24 @@ import msgspec
 
 from ..mine.values import Case
 from ..model import parse_time
-from .deliver import Delivered
+from .deliver import Delivered, Event
 from .rendered_files import Span
 
-Way = Literal["start", "fail", "asked", "file"]
+Way = Literal["start", "fail", "request", "file"]
 """By a hook at the start or when a tool failed; because the session asked our server; in a file
 that its agent reads."""
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the trial withheld a lesson from a session that it fitted."""
+
+    lesson: str
+    uid: str
+    is_withheld: bool
+    event: Event
+    at: datetime
+    share: float
+    """The share of sessions from which lessons were withheld at the time."""
 
 
 class Exposure(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,44 +42,52 @@ class Exposure(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     way: Way
     at: datetime
-    repo: str = ""
     tokens: int = 0
     """Tokens of everything that was shown with it."""
-    seq: int = 0
-    """The event with the answer, if the session asked for it."""
 
 
-def exposures_by_hooks(records: Iterable[Delivered]) -> Iterator[Exposure]:
+def decisions_in(records: Iterable[Delivered]) -> Iterator[Decision]:
+    """Yield the decisions of the trial. What was shown without one is left out."""
+    for record in records:
+        for lesson in (*record.lessons, *record.withheld) if record.share else ():
+            yield Decision(
+                lesson=lesson,
+                uid=record.uid,
+                is_withheld=lesson in record.withheld,
+                event=record.event,
+                at=parse_time(record.at),
+                share=record.share,
+            )
+
+
+def exposures_in(records: Iterable[Delivered]) -> Iterator[Exposure]:
     for record in records:
         for lesson in record.lessons:
-            way: Way = "start" if record.event == "start" else "fail"
             yield Exposure(
                 lesson=lesson,
                 uid=record.uid,
-                way=way,
+                way=record.event,
                 at=parse_time(record.at),
-                repo=record.repo,
                 tokens=record.tokens,
             )
 
 
 def exposures_by_request(cases: Iterable[Case]) -> Iterator[Exposure]:
-    """Yield the lessons that sessions asked for.
+    """Yield the lessons that sessions got from our server, as their transcripts have it.
 
-    Lessons that a subagent asked for are left out, because its parent session has not read them.
+    The server itself knows only some of these sessions. Lessons that a subagent asked for are left
+    out, because its parent session has not read them.
     """
     for case in cases:
-        for answer in () if case.is_subagent else case.digest.told:
+        for answer in () if case.is_subagent else case.digest.requested_lessons:
             at = answer.at or (parse_time(case.at) if case.at else None)
             if at:
                 yield Exposure(
                     lesson=answer.lesson,
                     uid=case.uid,
-                    way="asked",
+                    way="request",
                     at=at,
-                    repo=case.repo or "",
                     tokens=answer.tokens,
-                    seq=answer.seq,
                 )
 
 
@@ -93,7 +113,6 @@ def exposures_by_files(
                         uid=case.uid,
                         way="file",
                         at=began,
-                        repo=case.repo or "",
                         tokens=file.tokens,
                     )
 

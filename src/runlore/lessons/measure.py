@@ -1,20 +1,17 @@
 """Measure whether lessons help, and how the fleet develops over time. Pure.
 
-The sessions that a lesson was shown to are compared with earlier ones. A problem also recurs by
-chance, and lessons come from what recurred. So the session that completed the evidence is left out,
-a verdict needs enough sessions on both sides, and its interval is wide (99 %), because people look
-at it repeatedly.
-
-A session that asks for a lesson usually has a reason to, most often the very error. So where
-sessions asked, all that could have asked are compared, whether they did or not
-(design/2026-11-16-effect.md).
+A lesson is withheld from a random share of the sessions that it fits (`trial`). Whatever else
+changes, changes for both groups alike, so what differs between them is the lesson's effect. A
+session counts for the group that it was put into, whatever happened afterwards. How things were
+before the lesson is shown as well, but gives no verdict (design/2026-11-18-trials.md).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -23,235 +20,326 @@ from ..mine.signals.infrastructure import OVERHEAD_ACTIONS
 from ..mine.values import Case
 from ..model import format_time, parse_time
 from . import Lesson
-from .compare import Mean, Share, Values, compare_means, compare_shares
-from .exposures import Exposure, Way
+from .compare import (
+    MAIN_LOOK,
+    Look,
+    Mean,
+    Share,
+    compare_means,
+    compare_shares,
+    find_looks,
+    next_look,
+)
+from .exposures import Decision, Exposure, Way
 
-Verdict = Literal["effective", "harmful", "no effect seen", "too early", "not measurable"]
-Compared = Literal["told at start", "told on failure", "could ask"]
-"""The sessions that are compared with earlier ones: those that were shown the lesson at their
-start, by a hook or a file; those that were shown it when a tool failed, with earlier ones that met
-the same; or, of agents whose sessions asked, all since the first did."""
+Verdict = Literal["helps", "harms", "no effect shown", "too early", "not measurable"]
 
-MIN_EXPOSED, MIN_BEFORE = 20, 20
-"""Sessions that a verdict needs: with fewer, even an error that vanished may be luck."""
+T = TypeVar("T", Decision, Exposure)
+
+MAX_NEAREST = 150
+"""Sessions before and since the lesson that are counted: the nearest, because things change."""
+
+
+class Outcomes(Share, frozen=True, kw_only=True):
+    """The sessions that succeeded, of all; how many of the others have no known outcome."""
+
+    shown_unknown: int
+    """Number of sessions that were shown the lesson and whose outcome is unknown."""
+    withheld_unknown: int
+    """Number of sessions from which it was withheld and whose outcome is unknown."""
+
+
+class BeforeAndSince(msgspec.Struct, frozen=True, kw_only=True):
+    """In how many sessions the problem occurred before the lesson and since, whoever was shown it.
+
+    Weaker evidence than the trial, and without a verdict: anything else may have changed.
+    """
+
+    before: int
+    """Number of sessions with the problem before the lesson."""
+    before_of: int
+    """Number of sessions before the lesson where it applies, the nearest 150."""
+    since: int
+    """Number of sessions with the problem since then."""
+    since_of: int
+    """Number of sessions since then where it applies, the nearest 150."""
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
-    """The effect of a lesson that was shown to sessions."""
+    """The effect of a lesson that fitted a session since it was approved."""
 
     id: str
-    problem: str
+    when: str
     verdict: Verdict
-    told: int
-    """Number of sessions it was shown to."""
+    why: str
+    """The reason for the verdict, in a sentence."""
+    is_retiring_proposed: bool
+    """True if the lesson should be retired: it harms, or its problem does not occur any more, or it
+    is ruled out that it halves its problem. A person decides (`runlore lessons retire`)."""
+    in_trial: int
+    """Number of sessions in the trial so far. A session counts once with its subagents and
+    forks."""
+    compared: int
+    """Number of these sessions that the figures are about: the first, up to the look that gave the
+    verdict."""
+    next_look: int
+    """Number of sessions in the trial at which the verdict is looked at again."""
+    level: float | None
+    """The confidence level of the intervals; null before the first look."""
+    share: float
+    """The share of sessions from which the lesson is withheld."""
+    recurs: Share
+    """Sessions in which the problem occurred, or was not got over if the lesson came after it."""
+    success: Outcomes
+    """Sessions that succeeded."""
+    retries: Mean
+    """Retries in a session."""
+    usd: Mean
+    """The cost of a session in USD."""
     ways: dict[Way, int]
-    """The same number by the way it was shown; some sessions count in several ways."""
-    compared: Compared
-    """The sessions that are compared with those before."""
-    first_at: str
+    """Number of sessions that were shown the lesson, by the way; some count in several ways."""
+    outside: int
+    """Number of sessions that were shown the lesson outside the trial: in a file, or without a
+    recorded decision."""
     tokens: int
     """Tokens of all texts in which it was shown, other lessons included."""
-    recurs: Share
-    """Sessions that met the problem, of those that were shown it at their start or could ask."""
-    stays: Share
-    """Sessions that did not get over the problem, of those that met it. The verdict uses this if
-    sessions were shown the lesson after they met it."""
-    success: Share
-    """Share of successes among the sessions whose outcome is known."""
-    retries: Mean
-    usd: Mean
+    before_and_since: BeforeAndSince
+
+
+class _Judgement(msgspec.Struct, frozen=True):
+    verdict: Verdict
+    why: str
+    is_retiring_proposed: bool = False
+
+
+class _Unit(msgspec.Struct, frozen=True):
+    """A session in the trial, with its family since the decision."""
+
+    decision: Decision
+    case: Case
+    """The session for which it was decided."""
+    cases: list[Case]
 
 
 def measure_effects(
-    lessons: Iterable[Lesson], exposures: Iterable[Exposure], cases: Sequence[Case]
+    lessons: Iterable[Lesson],
+    decisions: Iterable[Decision],
+    exposures: Iterable[Exposure],
+    cases: Sequence[Case],
 ) -> list[Effect]:
-    """Return the effect of every lesson that was shown to a session, the most frequent first."""
-    by_lesson: dict[str, list[Exposure]] = {}
-    for exposure in exposures:
-        by_lesson.setdefault(exposure.lesson, []).append(exposure)
-    work = sorted(
-        (case for case in cases if case.is_work and not case.is_subagent and case.at),
-        key=lambda case: case.at,
-    )
+    """Return the effect of every lesson that fitted a session, those with most sessions first."""
+    decided, shown = _by_lesson(decisions), _by_lesson(exposures)
+    families = _Families(cases)
     effects = [
-        _measure_effect(lesson, by_lesson[lesson.id], work)
+        _measure_effect(lesson, decided.get(lesson.id, []), shown.get(lesson.id, []), families)
         for lesson in lessons
-        if lesson.id in by_lesson
+        if lesson.id in decided or lesson.id in shown
     ]
-    return sorted(effects, key=lambda effect: (-effect.told, effect.id))
+    return sorted(effects, key=lambda effect: (-effect.in_trial, -effect.outside, effect.id))
 
 
-def _measure_effect(lesson: Lesson, exposures: Sequence[Exposure], work: Sequence[Case]) -> Effect:
-    fitting = _find_fitting(lesson, work)
-    # No session saw it before it was made: an earlier time comes from a wrong clock, and would move
-    # sessions from before to after.
-    times = {exposure: max(format_time(exposure.at), lesson.made_at) for exposure in exposures}
-    exposed = _ExposedSessions(times, fitting)
-    before = [case for case in _find_before(times, fitting) if case.uid not in exposed]
-    recurring = {case.uid for case in fitting if recurred(lesson, case)}
-    met = recurring if lesson.fingerprint else _find_met(lesson, fitting)
-    met_before, met_after = _only(met, before), _only(met, exposed.any_way)
-    # Sessions that were shown it on a failure have met the problem, so they are compared with such
-    # sessions.
-    like = met_before if exposed.compared == "told on failure" else before
-    recurs = compare_shares(
-        _recurrences(recurring, _without_trigger(lesson, before, recurring)),
-        _recurrences(recurring, exposed.from_start),
-    )
-    stays = compare_shares(_stays(lesson, met_before), _stays(lesson, met_after))
+def _by_lesson(values: Iterable[T]) -> dict[str, list[T]]:
+    by_lesson: dict[str, list[T]] = {}
+    for value in values:
+        by_lesson.setdefault(value.lesson, []).append(value)
+    return by_lesson
+
+
+class _Families:
+    """The stored sessions, each with its family."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        self._work = sorted(
+            (case for case in cases if case.is_work and not case.is_subagent and case.at),
+            key=lambda case: case.at,
+        )
+        self._places = {(case.agent, case.repo) for case in self._work}
+        self.by_uid = {case.uid: case for case in cases}
+        self._by_root: dict[str, list[Case]] = {}
+        for case in cases:
+            self._by_root.setdefault(case.root or case.uid, []).append(case)
+
+    def root(self, uid: str) -> str:
+        case = self.by_uid.get(uid)
+        return (case.root or case.uid) if case else uid
+
+    def find_work(self, lesson: Lesson) -> list[Case]:
+        """Return the sessions that count where the lesson applies, in the order of time."""
+        places = {one for one in self._places if lesson.fits(agent=one[0], repo=one[1] or "")}
+        return [case for case in self._work if (case.agent, case.repo) in places]
+
+    def since(self, uid: str, time: datetime) -> list[Case]:
+        """Return a session, and those of its family that had not ended at that time."""
+        family = self._by_root[self.root(uid)]
+        if len(family) == 1:
+            return family
+        at = format_time(time)
+        return [case for case in family if case.uid == uid or case.at >= at]
+
+
+def _measure_effect(
+    lesson: Lesson,
+    decisions: Sequence[Decision],
+    exposures: Sequence[Exposure],
+    families: _Families,
+) -> Effect:
+    units = _find_units(decisions, exposures, families)
+    look, recurs = _find_look(lesson, units)
+    compared = units[: look.sessions] if look else units
+    shown = [unit for unit in compared if not unit.decision.is_withheld]
+    withheld = [unit for unit in compared if unit.decision.is_withheld]
+    judgement = _judge(lesson, len(units) if decisions else None, look, recurs)
+    in_trial = {families.root(unit.case.uid) for unit in units}
+    times = [one.at for one in decisions] + [one.at for one in exposures]
     return Effect(
         id=lesson.id,
-        problem=lesson.when,
-        verdict=_find_verdict(lesson, exposed, recurs if _prevents(lesson, exposed) else stays),
-        told=len({exposure.uid for exposure in exposures}),
-        ways={way: len(uids) for way, uids in exposed.uids.items() if uids},
-        compared=exposed.compared,
-        first_at=format_time(min(exposure.at for exposure in exposures)),
-        tokens=sum(exposure.tokens for exposure in exposures),
+        when=lesson.when,
+        verdict=judgement.verdict,
+        why=judgement.why,
+        is_retiring_proposed=judgement.is_retiring_proposed,
+        in_trial=len(units),
+        compared=len(compared),
+        next_look=next_look(len(units)),
+        level=round(1 - look.error, 6) if look else None,
+        share=units[-1].decision.share if units else 0.0,
         recurs=recurs,
-        stays=stays,
-        success=compare_shares(_known_outcomes(like), _known_outcomes(exposed.chosen)),
-        retries=compare_means(_retries(like), _retries(exposed.chosen)),
-        usd=compare_means(_costs(like), _costs(exposed.chosen)),
+        success=_compare_outcomes(shown, withheld, look),
+        retries=compare_means(_retries(shown), _retries(withheld), look),
+        usd=compare_means(_costs(shown), _costs(withheld), look),
+        ways=_count_ways(exposures),
+        outside=len({families.root(one.uid) for one in exposures} - in_trial),
+        tokens=sum(exposure.tokens for exposure in exposures),
+        before_and_since=_compare_times(
+            lesson, max(format_time(min(times)), lesson.made_at), families
+        ),
     )
 
 
-def _find_fitting(lesson: Lesson, work: Sequence[Case]) -> list[Case]:
-    """Return the sessions of the agents and repositories that the lesson is for."""
-    places = {(case.agent, case.repo) for case in work}
-    fitting = {(agent, repo) for agent, repo in places if lesson.fits(agent=agent, repo=repo or "")}
-    return [case for case in work if (case.agent, case.repo) in fitting]
+def _find_units(
+    decisions: Sequence[Decision], exposures: Sequence[Exposure], families: _Families
+) -> list[_Unit]:
+    """Return the sessions in the trial, in the order of their first decisions.
 
-
-def _find_met(lesson: Lesson, cases: Iterable[Case]) -> set[str]:
-    return {case.uid for case in cases if was_met(lesson, case)}
-
-
-def _only(uids: set[str], cases: Iterable[Case]) -> list[Case]:
-    return [case for case in cases if case.uid in uids]
-
-
-def _recurrences(recurring: set[str], cases: Iterable[Case]) -> Values:
-    return [(case, case.uid in recurring) for case in cases]
-
-
-def _stays(lesson: Lesson, cases: Iterable[Case]) -> Values:
-    return [(case, stayed(lesson, case)) for case in cases]
-
-
-def _find_before(times: Mapping[Exposure, str], fitting: Iterable[Case]) -> list[Case]:
-    """Return the sessions that ended before the first exposure.
-
-    The first in their repository counts, or else the first of all.
+    Left out are sessions that are not stored, those that read the lesson in a file whatever was
+    decided, and those that were decided with another share than the last: their number in each
+    group depends on the time, on which the problem may depend as well.
     """
-    first_by_repo: dict[str, str] = {}
-    # Times stay texts, as cases have them: every lesson compares them all.
-    for exposure, at in times.items():
-        first_by_repo[exposure.repo] = min(at, first_by_repo.get(exposure.repo, at))
-    first = min(first_by_repo.values())
-    return [case for case in fitting if case.at < first_by_repo.get(case.repo or "", first)]
-
-
-class _ExposedSessions:
-    """The sessions that a lesson was shown to, and which of them are compared."""
-
-    def __init__(self, times: Mapping[Exposure, str], fitting: Sequence[Case]) -> None:
-        self.uids: dict[Way, set[str]] = {
-            "start": set(),
-            "file": set(),
-            "fail": set(),
-            "asked": set(),
-        }
-        self.request_seq: dict[str, int] = {}
-        self._requested_at: dict[str, str] = {}
-        for exposure, at in times.items():
-            self.uids[exposure.way].add(exposure.uid)
-            if exposure.way == "asked":
-                self.request_seq[exposure.uid], self._requested_at[exposure.uid] = exposure.seq, at
-        at_start, on_failure = self.uids["start"] | self.uids["file"], self.uids["fail"]
-        uids: dict[Compared, set[str]] = {
-            "told at start": at_start,
-            "told on failure": on_failure,
-            "could ask": self.uids["asked"],
-        }
-        groups = {
-            name: [case for case in fitting if case.uid in some] for name, some in uids.items()
-        }
-        # The first comparison with enough sessions, else the one with most.
-        self.compared = max(
-            uids, key=lambda name: (min(MIN_EXPOSED, len(groups[name])), bool(uids[name]))
-        )
-        self.requesting = groups["could ask"]
-        is_open = self.compared == "could ask"
-        self.chosen = self._could_ask(fitting) if is_open else groups[self.compared]
-        self.from_start = self.chosen if is_open else groups["told at start"]
-        """Sessions that were not chosen because the problem occurred."""
-        either = at_start | on_failure
-        self.any_way = self.chosen if is_open else [case for case in fitting if case.uid in either]
-        """Sessions of which those that met the problem are like any others that met it."""
-        self._after = set.union(*self.uids.values(), (case.uid for case in self.chosen))
-
-    def __contains__(self, uid: str) -> bool:
-        """Return True for a session after the lesson. Its time alone does not tell: hooks have
-        another clock, and each repository has its own first exposure."""
-        return uid in self._after
-
-    def _could_ask(self, fitting: Iterable[Case]) -> list[Case]:
-        """Return the sessions that began after the first request.
-
-        The one with that request is left out: it is the reason to look.
-        """
-        since: dict[str, str] = {}
-        for case in self.requesting:
-            at = self._requested_at[case.uid]
-            since[case.agent] = min(at, since.get(case.agent, at))
-        return [case for case in fitting if case.agent in since and case.began > since[case.agent]]
-
-
-def _known_outcomes(cases: Iterable[Case]) -> Values:
+    in_files = {families.root(one.uid) for one in exposures if one.way == "file"}
+    ordered = sorted(decisions, key=lambda one: one.at)
+    share = ordered[-1].share if ordered else 0.0
+    first: dict[str, Decision] = {}
+    for decision in ordered:
+        if decision.uid in families.by_uid:
+            first.setdefault(families.root(decision.uid), decision)
     return [
-        (case, case.digest.outcome == "success")
-        for case in cases
-        if case.digest.outcome in ("success", "fail")
+        _Unit(
+            decision,
+            families.by_uid[decision.uid],
+            families.since(decision.uid, decision.at),
+        )
+        for root, decision in first.items()
+        if decision.share == share and root not in in_files
     ]
 
 
-def _retries(cases: Iterable[Case]) -> Values:
-    return [(case, float(case.digest.retries)) for case in cases]
+def _find_look(lesson: Lesson, units: Sequence[_Unit]) -> tuple[Look | None, Share]:
+    """Return the last look that shows a difference, or else the last of all, and what it shows.
 
-
-def _costs(cases: Iterable[Case]) -> Values:
-    return [(case, case.usd) for case in cases]
-
-
-def _prevents(lesson: Lesson, exposed: _ExposedSessions) -> bool:
-    """Return True if a lesson is judged by whether the problem occurs, and not by whether it stays.
-
-    A flaky test stays flaky: its lesson changes how sessions get over it. A lesson that most
-    sessions ask for after they met the problem comes too late to prevent it.
+    A verdict stands until a later look says the opposite: the error of all looks together is
+    bounded, whichever of them is believed.
     """
-    if lesson.kind == "flaky" or exposed.compared == "told on failure":
-        return False
-    late = sum(
-        error.signature.fingerprint == lesson.fingerprint
-        and error.first_seq < exposed.request_seq[case.uid]
-        for case in exposed.requesting
-        for error in case.digest.errors
-    )
-    return exposed.compared == "told at start" or 2 * late <= len(exposed.requesting)
+    problems = [(unit.decision.is_withheld, _has_problem(lesson, unit)) for unit in units]
+
+    def compare(look: Look | None) -> Share:
+        some = problems[: look.sessions] if look else problems
+        return compare_shares(
+            [problem for is_withheld, problem in some if not is_withheld],
+            [problem for is_withheld, problem in some if is_withheld],
+            look,
+        )
+
+    looks = [(look, compare(look)) for look in find_looks(len(units))]
+    if not looks:
+        return None, compare(None)
+    showing = [one for one in looks if _shows_difference(one[1])]
+    return (showing or looks)[-1]
 
 
-def _find_verdict(lesson: Lesson, exposed: _ExposedSessions, share: Share) -> Verdict:
+def _shows_difference(share: Share) -> bool:
+    return share.high is not None and share.low is not None and (share.high < 0 or share.low > 0)
+
+
+def _judge(lesson: Lesson, in_trial: int | None, look: Look | None, recurs: Share) -> _Judgement:
     if not is_measurable(lesson):
-        return "not measurable"
-    exposed_number = (
-        min(share.after_of, len(exposed.requesting))
-        if exposed.compared == "could ask"
-        else share.after_of
+        return _Judgement("not measurable", "sessions do not show whether they met its problem")
+    if in_trial is None:
+        return _Judgement("not measurable", "it was shown outside the trial only")
+    if recurs.high is not None and recurs.high < 0:
+        return _Judgement("helps", "its problem is rarer where it was shown")
+    if recurs.low is not None and recurs.low > 0:
+        return _Judgement("harms", "its problem is more frequent where it was shown", True)
+    if look is None or look.sessions < MAIN_LOOK or recurs.low is None:
+        return _Judgement(
+            "too early", f"the next look is at {next_look(in_trial)} sessions in the trial"
+        )
+    if not recurs.withheld and not recurs.shown:
+        return _Judgement("no effect shown", "its problem did not occur any more", True)
+    if recurs.withheld and recurs.low > -0.5 * recurs.withheld / recurs.withheld_of:
+        return _Judgement("no effect shown", "it is ruled out that it halves its problem", True)
+    return _Judgement("no effect shown", "the difference may be chance")
+
+
+def _has_problem(lesson: Lesson, unit: _Unit) -> bool:
+    """Return True if the problem was there in a session after the decision.
+
+    A session that met it before it was decided, as when a tool failed, can only get over it. So
+    does one that met a flaky test, which stays flaky.
+    """
+    is_early = unit.decision.event == "start" and lesson.kind != "flaky"
+    return any(recurred(lesson, case) and (is_early or stayed(lesson, case)) for case in unit.cases)
+
+
+def _compare_outcomes(
+    shown: Sequence[_Unit], withheld: Sequence[_Unit], look: Look | None
+) -> Outcomes:
+    share = compare_shares(_successes(shown), _successes(withheld), look)
+    return Outcomes(
+        **msgspec.structs.asdict(share),
+        shown_unknown=sum(unit.case.digest.outcome == "unknown" for unit in shown),
+        withheld_unknown=sum(unit.case.digest.outcome == "unknown" for unit in withheld),
     )
-    if exposed_number < MIN_EXPOSED or share.before_of < MIN_BEFORE:
-        return "too early"
-    return "effective" if share.high < 0 else "harmful" if share.low > 0 else "no effect seen"
+
+
+def _successes(units: Iterable[_Unit]) -> list[bool]:
+    return [unit.case.digest.outcome == "success" for unit in units]
+
+
+def _retries(units: Iterable[_Unit]) -> list[float]:
+    return [float(sum(case.digest.retries for case in unit.cases)) for unit in units]
+
+
+def _costs(units: Iterable[_Unit]) -> list[float]:
+    return [sum(case.usd for case in unit.cases) for unit in units]
+
+
+def _count_ways(exposures: Iterable[Exposure]) -> dict[Way, int]:
+    uids: dict[Way, set[str]] = {"start": set(), "fail": set(), "request": set(), "file": set()}
+    for exposure in exposures:
+        uids[exposure.way].add(exposure.uid)
+    return {way: len(some) for way, some in uids.items() if some}
+
+
+def _compare_times(lesson: Lesson, first: str, families: _Families) -> BeforeAndSince:
+    """Count the problem before the lesson was first shown or withheld, and since."""
+    fitting = families.find_work(lesson)
+    before = [case for case in fitting if case.at < first][-MAX_NEAREST:]
+    since = [case for case in fitting if case.began >= first][:MAX_NEAREST]
+    return BeforeAndSince(
+        before=sum(recurred(lesson, case) for case in before),
+        before_of=len(before),
+        since=sum(recurred(lesson, case) for case in since),
+        since_of=len(since),
+    )
 
 
 # ── the problem of a lesson in a session ─────────────────────────────────────────────────────────
@@ -271,12 +359,6 @@ def recurred(lesson: Lesson, case: Case) -> bool:
     return miner is not None and miner.recurred is not None and miner.recurred(_topic(lesson), case)
 
 
-def was_met(lesson: Lesson, case: Case) -> bool:
-    """Return True if the problem at least began in a session, which could then get over it."""
-    miner = find_miner_of_kind(lesson.kind)
-    return miner is not None and miner.was_met is not None and miner.was_met(_topic(lesson), case)
-
-
 def stayed(lesson: Lesson, case: Case) -> bool:
     """Return True if a session that met the problem did not get over it."""
     if not lesson.fingerprint:
@@ -290,17 +372,6 @@ def stayed(lesson: Lesson, case: Case) -> bool:
 def _topic(lesson: Lesson) -> str:
     """Return what the miner of a lesson looks for: a command or skill, else the advice itself."""
     return lesson.about or lesson.do
-
-
-def _without_trigger(lesson: Lesson, before: list[Case], recurring: Container[str]) -> list[Case]:
-    """Leave out the last session with the problem before the proposal: it ended the search."""
-    shown = [
-        case
-        for case in before
-        if case.uid in recurring and (not lesson.made_at or case.at <= lesson.made_at)
-    ]
-    last = max(shown, key=lambda case: case.at, default=None)
-    return [case for case in before if case is not last]
 
 
 # ── the fleet ────────────────────────────────────────────────────────────────────────────────────

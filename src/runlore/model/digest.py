@@ -278,7 +278,8 @@ class Digest(Value, frozen=True, kw_only=True):
     corrections: tuple[Moment, ...] = ()
     """What a person said to reject or redirect what was done: messages, and the reasons of
     refusals."""
-    told: tuple[RequestedLesson, ...] = ()
+    requested_lessons: tuple[RequestedLesson, ...] = ()
+    """Lessons that the session got because it asked for them."""
     decisions: tuple[Moment, ...] = ()
     """What a person decided: a question with its answer, or the beginning of an approved plan."""
     retries: int = 0

@@ -11,12 +11,15 @@ folder of settings, or in it when CLAUDE_CONFIG_DIR names one. The traps:
   SessionStart 1.0.62, SessionEnd 1.0.85, PostToolUseFailure 2.0.56.
 - All hooks of SessionEnd share 1.5 s, unless an entry in the settings asks for more.
 - `timeout` is in seconds.
+- Each MCP call has the id of its tool call in `_meta`. The session's id is only in the environment
+  of the server, which other agents that are started from there inherit. After /clear it is that
+  of the session before.
 - Neither file may hold comments; Claude Code refuses settings.json as a whole then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from .. import Entry, Integration
 
@@ -50,6 +53,10 @@ def server(words: list[str], env: dict[str, str]) -> list[Entry]:
     return [Entry(path=("mcpServers", "runlore"), value=value)]
 
 
+def find_session(meta: Mapping[str, object], env: Mapping[str, str]) -> str:
+    return env.get("CLAUDE_CODE_SESSION_ID", "") if "claudecode/toolUseId" in meta else ""
+
+
 INTEGRATION = Integration(
     hooks_files=("$CLAUDE_CONFIG_DIR/settings.json", "~/.claude/settings.json"),
     hooks=hooks,
@@ -57,4 +64,5 @@ INTEGRATION = Integration(
     server=server,
     answer="json",
     program="claude",
+    find_session=find_session,
 )

@@ -12,11 +12,12 @@ config.toml. The traps:
 - There is no hook for a tool that failed, and PostToolUse does not come then: what fixed an error
   is not told unasked.
 - A server gets few of the variables that Codex has, so those that matter are named.
+- Each MCP call has the id of the session as `threadId` in `_meta`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from .. import Entry, Integration
 
@@ -50,10 +51,15 @@ def server(words: list[str], env: dict[str, str]) -> list[Entry]:
     return [Entry(path=("mcp_servers", "runlore"), value=value)]
 
 
+def find_session(meta: Mapping[str, object], _: Mapping[str, str]) -> object:
+    return meta.get("threadId")
+
+
 INTEGRATION = Integration(
     hooks_files=("$CODEX_HOME/hooks.json", "~/.codex/hooks.json"),
     hooks=hooks,
     server_files=("$CODEX_HOME/config.toml", "~/.codex/config.toml"),
     server=server,
+    find_session=find_session,
     after_hooks="Codex runs a hook only after you have trusted it: type /hooks in Codex",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Literal
 
@@ -161,5 +161,8 @@ class Integration(msgspec.Struct, frozen=True, kw_only=True):
     """Return the entry of an MCP server, given the words of its command and its variables."""
     answer: Literal["json", "text"] = "text"
     """The form in which a hook adds text to a session: JSON with `additionalContext`, or plain."""
+    find_session: Callable[[Mapping[str, object], Mapping[str, str]], object] | None = None
+    """Return the agent's id of the session that makes an MCP call, given the call's `_meta` and the
+    environment of our server; nothing if the call is another agent's."""
     after_hooks: str = ""
     """What the user has to do before the entries take effect."""

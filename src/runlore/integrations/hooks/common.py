@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 from ...config import home_folder, load
 from ...files.git import git_remote
 from ...lessons import deliver
+from ...lessons.trial import find_root
+from ...store import open_store
 from ...text.clean import one_line
 
 MAX_NAME_CHARS = 80
@@ -18,7 +21,10 @@ MAX_NAME_CHARS = 80
 def show_lessons(
     agent: str, call: dict[str, object], cwd: str, fingerprint: str = "", command: str = ""
 ) -> str | None:
-    """Return the lessons on the repository, error or command, and record the exposure."""
+    """Return the lessons on the repository, error or command, and record what was decided.
+
+    None if there are none, or if the trial withholds them all from this session.
+    """
     home = Path(home_folder())
     folder = home / "lessons"
     if not folder.is_dir() or not os.path.isabs(cwd):
@@ -33,12 +39,15 @@ def show_lessons(
     lessons = deliver.choose_lessons(
         folder, now, config.lessons, place, fingerprint=fingerprint, command=command
     )
-    text, shown = deliver.render_lessons(lessons, config.lessons.most, config.lessons.max_tokens)
-    if not shown:
+    limits = config.lessons.most, config.lessons.max_tokens
+    _, fitting = deliver.render_lessons(lessons, *limits)
+    if not fitting:
         return None
     session = str(call.get("session_id") or "")[:MAX_NAME_CHARS]
-    ids = tuple(one.id for one in shown)
-    what = fingerprint if any(fingerprint in one.fingerprints for one in shown) else command
+    unit = find_unit(home, f"{agent}:{session}", cwd, repo) if session else ""
+    choice = deliver.divide_lessons(home, config.lessons, fitting, unit)
+    text, shown = deliver.render_lessons(choice.shown, *limits)
+    is_known = any(fingerprint in one.fingerprints for one in fitting)
     deliver.record_delivery(
         home,
         text,
@@ -46,10 +55,32 @@ def show_lessons(
         agent=agent,
         session=session,
         repo=repo or "",
-        lessons=ids,
-        fingerprint=what,
+        lessons=tuple(one.id for one in shown),
+        withheld=tuple(one.id for one in choice.withheld),
+        share=choice.share,
+        unit=unit,
+        fingerprint=fingerprint if is_known else command,
     )
-    return text
+    return text or None
+
+
+def find_unit(home: Path, uid: str, cwd: str, repo: str | None) -> str:
+    """Return the session that the trial of lessons decides for: the root of the session's family.
+
+    The root is known of a session that is stored already, and of any other it is the session
+    itself. Once decided, it stays.
+    """
+    if known := deliver.find_unit(home, uid):
+        return known
+    try:
+        path = store_path(cwd, repo)
+        if path is None:
+            return uid
+        with closing(open_store(path, read_only=True)) as store:
+            return find_root(store, uid)
+    # Lessons are files beside the store: an error of the store must not hide them.
+    except Exception:
+        return uid
 
 
 def read_tool(call: dict[str, object]) -> tuple[str | None, str | None]:

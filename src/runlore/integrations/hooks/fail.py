@@ -48,7 +48,10 @@ def reply_to_failure(agent: str, call: dict[str, object]) -> str | None:
     if not (fingerprint or command):
         return None
     lessons = show_lessons(agent, call, cwd, fingerprint, command)
-    return lessons or (show_fix(agent, session, cwd, fingerprint) if fingerprint else None)
+    # A lesson that was withheld is recorded as well. A fix would give it away in other words.
+    if lessons or not fingerprint or deliver.was_delivered(home, agent, session, fingerprint):
+        return lessons
+    return show_fix(agent, session, cwd, fingerprint)
 
 
 def _read_error(call: dict[str, object]) -> str:

@@ -10,9 +10,10 @@ sync may run meanwhile.
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -39,6 +40,7 @@ from ... import __version__
 from ...query.open_stores import MAX_OPEN, Stores
 from . import arguments, cursor, failure, fitting
 from .arguments import BadArguments
+from .caller import Caller, find_caller
 from .tools import TOOLS, Tool
 
 HOST = "127.0.0.1"
@@ -71,7 +73,7 @@ def _settle() -> None:
 
 
 async def _run_stdio() -> None:
-    server = make_server()
+    server = make_server(os.environ)
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
@@ -116,8 +118,9 @@ def _bound(port: int) -> socket.socket:
     return made
 
 
-def make_server() -> Server[Any]:
-    """The server, for any transport."""
+def make_server(env: Mapping[str, str] = {}) -> Server[Any]:
+    """The server, for any transport. `env` is the environment if an agent has started it for
+    itself."""
     stores, lanes = Stores(), CapacityLimiter(MAX_OPEN)
 
     async def list_tools(
@@ -128,7 +131,9 @@ def make_server() -> Server[Any]:
     async def call_tool(
         _: ServerRequestContext[Any], params: CallToolRequestParams
     ) -> CallToolResult:
-        return await run_sync(partial(call, stores, params.name, params.arguments), limiter=lanes)
+        find = partial(find_caller, params.meta or {}, env)
+        asked = partial(call, stores, params.name, params.arguments, find)
+        return await run_sync(asked, limiter=lanes)
 
     return Server(
         "runlore",
@@ -154,10 +159,15 @@ def _described(tool: Tool) -> ToolType:
     )
 
 
-def call(stores: Stores, name: str, given: dict[str, Any] | None) -> CallToolResult:
+def call(
+    stores: Stores,
+    name: str,
+    given: dict[str, Any] | None,
+    find_caller: Callable[[], Caller | None] = lambda: None,
+) -> CallToolResult:
     """Return the answer of a tool. An error becomes an answer as well."""
     try:
-        made = answer(stores, name, given)
+        made = answer(stores, name, given, find_caller)
     except Exception as error:  # A client gets one sentence of any error, and the server goes on.
         problem = failure.describe(error)
         text = TextContent(type="text", text=msgspec.json.encode(problem).decode())
@@ -169,7 +179,12 @@ def call(stores: Stores, name: str, given: dict[str, Any] | None) -> CallToolRes
     )
 
 
-def answer(stores: Stores, name: str, given: dict[str, Any] | None) -> fitting.Answer:
+def answer(
+    stores: Stores,
+    name: str,
+    given: dict[str, Any] | None,
+    find_caller: Callable[[], Caller | None],
+) -> fitting.Answer:
     """Raises RunloreError."""
     tool = BY_NAME.get(name)
     if tool is None:
@@ -178,4 +193,6 @@ def answer(stores: Stores, name: str, given: dict[str, Any] | None) -> fitting.A
     question = arguments.question(name, asked)
     place = cursor.read(asked.cursor, question) if asked.cursor else None
     with stores.lend() as (store, config):
-        return fitting.fit(tool.find(store, config, asked, place), question, asked.max_tokens)
+        caller = (find_caller(),) if tool.needs_caller else ()
+        result = tool.find(store, config, asked, place, *caller)
+        return fitting.fit(result, question, asked.max_tokens)

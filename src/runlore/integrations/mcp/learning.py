@@ -10,15 +10,17 @@ from datetime import UTC, datetime
 from ... import query
 from ...config import Config
 from ...errors import NotFound
-from ...lessons import Lesson, actions, describe_advice
+from ...lessons import Lesson, actions, deliver, describe_advice
+from ...lessons.trial import find_root
 from ...mine import known_errors
 from ...mine.known_errors import Recurring
 from ...mine.trusted_fixes import TrustedFix, find_trusted_fixes
 from ...store import Filter, Store
 from . import arguments as ask
+from .caller import Caller
 from .cursor import Place, resume
 from .fencing import is_name, line
-from .fitting import Entry, Result
+from .fitting import Entry, Result, fit
 
 ERRORS = 5
 """That a text may tell of."""
@@ -97,12 +99,42 @@ def _describe_fix(fix: TrustedFix) -> str:
     return f"  {line(fix.uid, 200)}#{fix.seq} {fix.how}, {where}: {line(fix.text, 200)}"
 
 
-def lessons(store: Store, config: Config, args: ask.Lessons, place: Place | None) -> Result:
+def lessons(
+    store: Store, config: Config, args: ask.Lessons, place: Place | None, caller: Caller | None
+) -> Result:
+    """Return the lessons that fit, without those that the trial withholds from this session.
+
+    Nothing in the answer says that there are others.
+    """
     _check(store)
+    now = datetime.now(UTC)
     given = {name: getattr(args, name) or None for name in ("agent", "repo", "path", "tool")}
-    found = actions.find_lessons(
-        config, datetime.now(UTC), error=args.error, words=args.task, **given
-    )
+    fitting = actions.find_lessons(config, now, error=args.error, words=args.task, **given)
+    if caller is None:
+        return _list_lessons(fitting, place)
+    unit = deliver.find_unit(config.home, caller.uid) or find_root(store, caller.uid)
+    choice = deliver.divide_lessons(config.home, config.lessons, fitting, unit)
+    # A decision counts for what this page would have without the trial.
+    page = fit(_list_lessons(fitting, place), {}, args.max_tokens).data.get("lessons", [])
+    ids = {one["id"] for one in page}
+    if ids:
+        deliver.record_delivery(
+            config.home,
+            "",
+            now,
+            agent=caller.agent,
+            session=caller.session,
+            repo=args.repo,
+            lessons=tuple(one.id for one in choice.shown if one.id in ids),
+            withheld=tuple(one.id for one in choice.withheld if one.id in ids),
+            share=choice.share,
+            unit=unit,
+            event="request",
+        )
+    return _list_lessons(choice.shown, place)
+
+
+def _list_lessons(found: list[Lesson], place: Place | None) -> Result:
     start = resume(place, [one.id for one in found]) if place else 0
     return Result(
         name="lessons",
@@ -110,7 +142,7 @@ def lessons(store: Store, config: Config, args: ask.Lessons, place: Place | None
             _lesson(at, found[at], _offset(place, at, start)) for at in range(start, len(found))
         ),
         about={"total": len(found)},
-        hints=[] if found else ["no approved lesson fits; the tool `fix` knows single errors"],
+        hints=[] if found else ["no lesson to show here; the tool `fix` knows single errors"],
     )
 
 

@@ -47,10 +47,13 @@ second."""
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: type[arguments.Arguments]
-    find: Callable[[Store, Config, Any, Place | None], Result]
+    find: Callable[..., Result]
+    """Given the store, the configuration, the arguments, and the place to go on at, if any."""
     about: str
     is_writing: bool = False
     """True if it writes something. It never writes to the store."""
+    needs_caller: bool = False
+    """True if `find` is also given the session that asks, if that is known."""
 
 
 # ── search ────────────────────────────────────────────────────────────────────────────────────────
@@ -566,6 +569,7 @@ TOOLS = (
             "Lessons that people have approved for a task, a file or an error: when they apply,"
             " what to do, and what to avoid."
         ),
+        needs_caller=True,
     ),
     Tool(
         name="propose_lesson",

@@ -8,7 +8,8 @@ optional:
   later whether sessions follow the lesson.
 - `KIND`: the kind of its lessons, by which these are found again in files.
 - `recurred(about, case)`: whether the problem of a lesson of this kind recurred in a session, so
-  that the lesson's effect can be measured. `was_met(about, case)`: whether it at least began there.
+  that the lesson's effect can be measured.
+- `IS_FALLBACK`: true if its lesson is left out where another miner's has the same evidence.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Miner(msgspec.Struct, frozen=True, kw_only=True):
     find_ends: Callable[[Group], list[End]] | None = None
     kind: str = ""
     recurred: Callable[[str, Case], bool] | None = None
-    was_met: Callable[[str, Case], bool] | None = None
+    is_fallback: bool = False
 
     def subject_of(self, pattern: Pattern) -> str:
         """Return what a pattern of this miner is about, as `Lesson.subject` says it."""
@@ -55,7 +56,7 @@ def _load_miner(name: str) -> Miner:
         "find_ends": "find_ends",
         "kind": "KIND",
         "recurred": "recurred",
-        "was_met": "was_met",
+        "is_fallback": "IS_FALLBACK",
     }
     parts = {
         field: getattr(module, attribute)

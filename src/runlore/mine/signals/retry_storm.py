@@ -14,6 +14,7 @@ from ..loci import CommandLocus
 from ..values import Case, Fleet, Signal
 
 KIND = "retries"
+IS_FALLBACK = True
 
 MIN_FAILURES = 3
 """Failures of the same command line. Two may be a look at the error and another try."""
@@ -95,11 +96,6 @@ def draft(group: Group, ends: Sequence[End]) -> Draft | None:
 def recurred(about: str, case: Case) -> bool:
     """Return True if the command failed again and again in this session."""
     return any(run.failed >= MIN_FAILURES for run in _find_failing(about, case))
-
-
-def was_met(about: str, case: Case) -> bool:
-    """Return True if the command failed at least once, so that it could have been retried."""
-    return bool(_find_failing(about, case))
 
 
 def _find_failing(head: str, case: Case) -> list[CommandRun]:
