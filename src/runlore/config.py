@@ -47,6 +47,8 @@
     most = 3                              # told at the start of a session
     max_tokens = 800                      # that these may take
     withhold = 0.2                        # share of sessions that get no lesson, to measure it
+    distill = ""                          # command that phrases lessons, such as "claude -p"
+    distill_tokens = 100000               # that it may take a day
 
     [redact]
     enabled = true
@@ -194,6 +196,8 @@ class Lessons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     most: Annotated[int, msgspec.Meta(ge=0, le=3)] = 3
     max_tokens: Annotated[int, msgspec.Meta(ge=0, le=800)] = 800
     withhold: Annotated[float, msgspec.Meta(ge=0, le=0.9)] = 0.2
+    distill: str = ""
+    distill_tokens: Annotated[int, msgspec.Meta(ge=0)] = 100_000
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -39,6 +39,8 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
     hand."""
     by: By = "mined"
     """Who wrote it."""
+    writer: str = ""
+    """The command of the agent that phrased it, if `runlore lessons distill` ran one."""
     agent: str = ""
     """This field, `repo`, `path` and `tool` say where it applies; empty is anywhere."""
     repo: str = ""

@@ -21,6 +21,7 @@ from ... import config as settings
 from ...files import settings as files
 from ...files.git import git_remote
 from ...lessons import Lesson, actions, describe_advice, rank, rendered_files
+from ...lessons.distill import run as run_distill
 from ...lessons.render import remove, render_block, upsert
 from ...lessons.shelf import parse_lesson, render_lesson
 from ...text.tokens import tokens
@@ -28,6 +29,7 @@ from ...text.words import count
 from ..integrate import RECEIPTS, Unasked, clean_diff, colored
 from ..options import AgentName, as_json, open_store
 from ..output import Column, clean, echo, note, one_line, paint, table, warn, write_json
+from ..progress import Progress
 
 MIN_WIDTH = 40
 MAX_ADVICE_CHARS = 240
@@ -65,6 +67,14 @@ class ProposedLessons(msgspec.Struct, frozen=True, kw_only=True):
     changed: list[str]
     """Ids of the lessons whose evidence has changed."""
     lessons: list[RankedLesson]
+
+
+class DistilledLessons(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of asking an agent for lessons."""
+
+    questions: list[run_distill.Distilled]
+    stopped: str
+    """Why it stopped early; empty if it did not."""
 
 
 class RenderedLessons(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,6 +245,63 @@ def propose(dry_run: bool, is_json: bool) -> None:
         )
     told = f"{count(len(new), 'new proposal')}, {count(len(renewed), 'lesson')} with other evidence"
     note(f"{told}; nothing was written" if dry_run else told)
+
+
+@command.command()
+@click.option("--with", "agent", metavar="COMMAND", help="The agent, such as 'claude -p'.")
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    default=5,
+    metavar="N",
+    help="Maximum number of questions (default 5).",
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be asked, without asking.")
+@as_json(DistilledLessons, items="questions")
+def distill(agent: str | None, limit: int, dry_run: bool, is_json: bool) -> None:
+    """Let your own agent phrase lessons from errors that several tasks got over.
+
+    The agent gets the evidence on its standard input: failing and working calls, as they are
+    stored, without secrets. Every statement of its answer must cite that evidence, and code checks
+    the citations; what is not proven is dropped. A second call judges the rest. The results are
+    proposals. The tokens of a day are bounded (`distill_tokens` in config.toml).
+    """
+    with open_store() as (store, setting):
+        chosen = agent or setting.lessons.distill
+        if not chosen and not dry_run:
+            raise click.UsageError("name your agent, for instance --with 'claude -p'")
+        with Progress() as progress:
+            results, stopped = run_distill.distill(
+                store,
+                setting,
+                chosen,
+                datetime.now(UTC),
+                limit=limit,
+                dry_run=dry_run,
+                step=lambda done, total: progress.show("questions", done, total),
+            )
+    if is_json:
+        write_json(DistilledLessons(questions=results, stopped=stopped))
+        return
+    show_distilled(results, dry_run=dry_run)
+    if stopped:
+        warn(one_line(stopped))
+
+
+def show_distilled(results: list[run_distill.Distilled], *, dry_run: bool) -> None:
+    for one in results:
+        echo(f"{one.tasks} tasks  {one_line(one.error)}")
+        about = f"about {one.tokens:,} tokens"
+        echo(paint(f"    {about}", "dim"))
+        for name in one.lessons:
+            echo(f"    proposed {name}; `runlore lessons show {name}` prints it")
+        for reason in one.dropped:
+            echo(paint(f"    dropped: {one_line(reason)}", "dim"))
+    if not results:
+        note("no error has enough evidence that was not asked about before")
+    elif dry_run:
+        note("nothing was asked")
 
 
 def decided(status: str, lessons: tuple[str, ...], why: str, is_json: bool) -> None:
