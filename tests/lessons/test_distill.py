@@ -226,7 +226,7 @@ def test_an_endless_answer_is_cut_off(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("command", "reason"),
-    [("", "no agent is named"), ("'", "no command"), ("no-such-program -p", "is it installed")],
+    [("", "no command is named"), ("'", "no command"), ("no-such-program -p", "is it installed")],
 )
 def test_a_command_that_cannot_be_run_says_so(command: str, reason: str) -> None:
     with pytest.raises(AgentFailed, match=reason):

@@ -248,7 +248,9 @@ def propose(dry_run: bool, is_json: bool) -> None:
 
 
 @command.command()
-@click.option("--with", "agent", metavar="COMMAND", help="The agent, such as 'claude -p'.")
+@click.option(
+    "--with", "agent", metavar="COMMAND", help="Command that reads a prompt and prints the answer."
+)
 @click.option(
     "-n",
     "--limit",
@@ -270,7 +272,9 @@ def distill(agent: str | None, limit: int, dry_run: bool, is_json: bool) -> None
     with open_store() as (store, setting):
         chosen = agent or setting.lessons.distill
         if not chosen and not dry_run:
-            raise click.UsageError("name your agent, for instance --with 'claude -p'")
+            raise click.UsageError(
+                "name your agent's command with --with; docs/lessons.md has examples"
+            )
         with Progress() as progress:
             results, stopped = run_distill.distill(
                 store,

@@ -35,7 +35,7 @@ def split_command(command: str) -> list[str]:
     except ValueError as error:
         raise AgentFailed(f"{command!r} is no command: {error}") from None
     if not words:
-        raise AgentFailed("no agent is named; for instance --with 'claude -p'")
+        raise AgentFailed("no command is named; docs/lessons.md has examples")
     return words
 
 

@@ -32,6 +32,12 @@ create table sessions (
   ended_at text collate "C",
   outcome text collate "C" not null default 'unknown',
   outcome_evidence text collate "C",
+  outcome_level text collate "C" not null default 'unknown',
+  outcome_by text collate "C" not null default '',
+  marked_outcome text collate "C",        -- by `runlore mark`
+  git_state text collate "C",             -- open, merged, reverted; null: no commits
+  git_note text collate "C",              -- the commit that shows it
+  git_at text collate "C",                -- when its repository was asked
   quality text collate "C",
   task_ref text collate "C",
   source_path text collate "C",
@@ -71,6 +77,7 @@ create index sessions_by_native on sessions (native_session_id);
 create index sessions_by_end on sessions (ended_at desc nulls last, uid);
 create index sessions_by_parent on sessions (parent_uid) where parent_uid is not null;
 create index sessions_evicted on sessions (number) where evicted_at is not null;
+create index sessions_with_commits on sessions (cwd) where git_state is not null;
 -- Sessions without a digest, or with one that covers less.
 create index sessions_to_digest on sessions (ended_at)
   where analyzed_hash is distinct from content_hash or analyzed_seq is distinct from last_seq;

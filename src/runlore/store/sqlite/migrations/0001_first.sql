@@ -17,6 +17,12 @@ create table sessions (
   ended_at text,
   outcome text not null default 'unknown',
   outcome_evidence text,
+  outcome_level text not null default 'unknown',
+  outcome_by text not null default '',
+  marked_outcome text,                    -- by `runlore mark`
+  git_state text,                         -- open, merged, reverted; null: no commits
+  git_note text,                          -- the commit that shows it
+  git_at text,                            -- when its repository was asked
   quality text,
   task_ref text,
   source_path text,
@@ -57,6 +63,7 @@ create index sessions_by_native on sessions (native_session_id);
 create index sessions_by_end on sessions (ended_at desc, uid);
 create index sessions_by_parent on sessions (parent_uid) where parent_uid is not null;
 create index sessions_evicted on sessions (number) where evicted_at is not null;
+create index sessions_with_commits on sessions (cwd) where git_state is not null;
 -- Sessions without a digest, or with one that covers less.
 create index sessions_to_digest on sessions (ended_at)
   where analyzed_hash is distinct from content_hash or analyzed_seq is distinct from last_seq;
