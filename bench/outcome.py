@@ -116,12 +116,12 @@ def row(name: str, pairs: Pairs, verdict: str, base: float) -> None:
 
 
 def submitted(session: Labelled) -> str:
-    last = session.events[-1]
+    has_completed = any(event.kind == "completion" for event in session.events[-1:])
     has_committed = any(
         event.kind == "tool_call" and "git commit" in session.bodies.get(event.seq, "")
         for event in session.events
     )
-    return "success" if has_committed or last.kind == "completion" else "fail"
+    return "success" if has_committed or has_completed else "fail"
 
 
 def last_test(session: Labelled) -> str:

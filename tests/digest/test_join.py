@@ -100,7 +100,7 @@ def test_tests_that_failed_and_were_not_run_again_are_no_success() -> None:
 def test_later_evidence_of_the_same_strength_decides() -> None:
     before, after = parts(
         ran_tests(Timeline().say("build it"), failed=2),
-        ran_tests(Timeline().say("again").edit("a.py", "a.py\n+1"), failed=0, passed=9).call(
+        ran_tests(Timeline().say("again").edit("a.py", "a.py\n+1"), failed=0, passed=90).call(
             "git commit -m fix", "[main 1a2b3c4] fix", exit_code=0
         ),
     )

@@ -72,4 +72,6 @@ def test_a_session_whose_last_test_failed_is_no_success(judged: tuple[str, Judge
             if event.kind == "tool_result" and event.call_id in runs
         ]
         if ends and (ends[-1].exit_code or (ends[-1].tests and ends[-1].tests.failed)):
-            assert found.verdict != "success", session.name
+            # Some runs are known by their output alone, and may come later.
+            is_later = any(seq > ends[-1].seq for seq in found.evidence)
+            assert found.verdict != "success" or is_later, session.name

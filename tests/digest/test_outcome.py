@@ -67,7 +67,7 @@ def _fields(event: SessionEvent) -> dict[str, Any]:
 
 
 def test_many_tests_that_pass_after_the_last_edit_and_a_commit_are_a_success() -> None:
-    found = judge(EDIT, run_of_tests(passed=8), COMMIT)
+    found = judge(EDIT, run_of_tests(passed=80), COMMIT)
     assert (found.verdict, found.by, found.level, found.evidence) == (
         "success",
         "test",
@@ -78,7 +78,7 @@ def test_many_tests_that_pass_after_the_last_edit_and_a_commit_are_a_success() -
 
 @pytest.mark.parametrize(
     "turns",
-    [(EDIT, run_of_tests(passed=8)), (EDIT, run_of_tests(passed=2), COMMIT)],
+    [(EDIT, run_of_tests(passed=80)), (EDIT, run_of_tests(passed=2), COMMIT)],
     ids=["not committed", "few tests"],
 )
 def test_tests_that_pass_without_more_prove_nothing(turns: tuple[Turn, ...]) -> None:
@@ -88,7 +88,7 @@ def test_tests_that_pass_without_more_prove_nothing(turns: tuple[Turn, ...]) -> 
 
 
 def test_tests_that_pass_where_nothing_was_changed_prove_nothing() -> None:
-    assert judge(run_of_tests(passed=8), COMMIT).verdict == "unknown"
+    assert judge(run_of_tests(passed=80), COMMIT).verdict == "unknown"
 
 
 def test_a_run_that_only_its_output_shows_to_be_one_of_tests_counts() -> None:
@@ -172,7 +172,7 @@ def test_what_is_committed_with_failing_tests_is_unknown() -> None:
 def test_a_rejection_outweighs_tests_that_passed() -> None:
     found = judge(
         EDIT,
-        run_of_tests(passed=8),
+        run_of_tests(passed=80),
         COMMIT,
         before=GO,
         then=(("assistant_msg", "Done."), ("user_msg", "it still fails")),
@@ -202,7 +202,7 @@ def test_a_run_that_says_what_it_said_before_the_change_is_a_failure() -> None:
 
 def test_questions_whose_answer_is_no_are_no_failures() -> None:
     probe: Turn = ("test -w /memory && mkdir -p /memory/x", "", {"exit_code": 1})
-    tests = run_of_tests(passed=8)
+    tests = run_of_tests(passed=80)
     assert judge(EDIT, tests, COMMIT, probe, probe, probe).verdict == "success"
 
 
@@ -477,7 +477,7 @@ def test_a_command_of_the_users_own_waits_for_no_reply() -> None:
 
 PUSH: Turn = ("git push", "To host:repo\n  1..2 fix -> fix", {"exit_code": 0})
 OPEN: Turn = ("gh pr create --fill", "https://github.com/ada/shop/pull/12", {"exit_code": 0})
-TESTED = (EDIT, run_of_tests(passed=8), COMMIT)
+TESTED = (EDIT, run_of_tests(passed=80), COMMIT)
 
 
 def test_a_goal_that_asks_for_green_checks_is_not_met_by_tests() -> None:

@@ -308,12 +308,12 @@ def test_commands_have_their_exit_codes_and_how_often_they_failed(line: Timeline
 def test_runs_of_tests_have_their_counts(line: Timeline) -> None:
     line.call("pytest", "1 failed", kind="test_run", is_error=True, tests=Tests(passed=3, failed=1))
     line.edit("a.py", "a.py\n+1")
-    line.call("pytest", "9 passed", kind="test_run", tests=Tests(passed=9, failed=0))
+    line.call("pytest", "90 passed", kind="test_run", tests=Tests(passed=90, failed=0))
     line.call("git commit -m fix", "[main 1a2b3c4] fix", exit_code=0)
     made = line.digest
     assert [(run.passed, run.failed, run.is_error) for run in made.tests] == [
         (3, 1, True),
-        (9, 0, False),
+        (90, 0, False),
     ]
     assert (made.outcome, made.outcome_level, made.outcome_by) == ("success", "observed", "test")
     assert made.outcome_evidence == (5,)

@@ -78,7 +78,7 @@ class Script:
         command: str = "pytest -q",
         said: str = "",
     ) -> None:
-        passed = self.seed.randint(3, 30) if passed is None else passed
+        passed = self.seed.randint(3, 90) if passed is None else passed
         said = said or f"{failed} failed, {passed} passed"
         self.call(
             command,
@@ -255,7 +255,7 @@ def clean_pass(script: Script) -> None:
     script.add("assistant_msg", f"{script.word()} is there.")
     script.add("user_msg", f"good, and {script.word()} as well")
     script.edit(f"/w/src/{script.word()}.py")
-    script.test(passed=12)
+    script.test(passed=120)
     script.call("git commit -am done", "[main 1a2b3c4] done", exit_code=0)
 
 

@@ -38,9 +38,9 @@ LAST_FAILURES = 3
 MAX_VERDICT_WORDS = 25
 """The number of words up to which a message is only thanks, or a complaint."""
 MAX_EVIDENCE = 8
-MIN_TESTS = 5
-"""Tests that have to pass in the last run for a success. Fewer are often those that the agent wrote
-for the occasion, and say little about the rest."""
+MIN_TESTS = 50
+"""Tests that have to pass in the last run for a success. Fewer are often those that the agent chose
+or wrote for the occasion: they say no more than the session's end (docs/outcome.md)."""
 
 Judge = Callable[[Evidence], Outcome | None]
 
@@ -177,7 +177,7 @@ def _what_is_missing(run: Attempt, session: Evidence) -> str | None:
     if session.last_edit < 0:
         return "nothing was changed"
     if tests is None or (tests.passed or 0) < MIN_TESTS:
-        return "only a few, or it is not known how many"
+        return f"fewer than {MIN_TESTS}, or it is not known how many"
     return "nothing was committed" if session.shipped is None else None
 
 

@@ -182,7 +182,7 @@ def draft_change(
         when=words.when,
         do=words.do,
         avoid=words.avoid,
-        repo=only_one(sorted({one.case.repo or "" for one in instances})),
+        repo=_find_repo(change, instances),
         agent=_find_agent(change, instances),
         key=change.key,
         about=pattern.about,
@@ -232,6 +232,12 @@ def _describe_situation(group: Group, instances: Sequence[_Instance]) -> Situati
         added=_order_added(instances),
         programs=_by_frequency(one.change.program for one in instances),
     )
+
+
+def _find_repo(change: Change, instances: Sequence[_Instance]) -> str:
+    """Return the repository that a lesson is for. What an agent's own tool refuses has none."""
+    repos = sorted({one.case.repo or "" for one in instances})
+    return "" if change.kind == "read_first" else only_one(repos)
 
 
 def _find_agent(change: Change, instances: Sequence[_Instance]) -> str:

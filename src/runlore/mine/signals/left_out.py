@@ -31,7 +31,7 @@ def _word(situation: Situation) -> Words:
     )
 
 
-_WHERE = {"timeout": " on a Mac: macOS has no `timeout`"}
+_WHERE = {"timeout": " on a Mac, which has none by default"}
 _INSTEAD = {
     "timeout": (
         ", with the time limit of the shell tool itself, or through `gtimeout` where coreutils are"

@@ -30,8 +30,9 @@ _WORDS = {
             " pattern: an address with a query (`gh api …?ref=main`), `--include=*.go`."
         ),
         do=(
-            "Put that argument in single quotes. zsh looks for matching files itself and stops with"
-            " `no matches found` before the program starts; bash would have passed it on."
+            "Put that argument in single quotes, or in double ones if it has a variable. zsh looks"
+            " for matching files itself and stops with `no matches found` before the program"
+            " starts; bash would have passed it on."
         ),
         avoid="Trying the program with other arguments: it was never started.",
     ),
@@ -39,7 +40,8 @@ _WORDS = {
         when="A word of a command line for zsh begins with `=`, such as the separator `echo ===`.",
         do=(
             "Quote it (`echo '==='`), or use another separator. zsh replaces `=name` with the path"
-            " of the program `name`, and the line ends there if there is none."
+            " of the program `name`. If there is none it says `== not found`, and the rest of the"
+            " line is not run."
         ),
         avoid="Bare lines of `=` between the parts of one command.",
     ),

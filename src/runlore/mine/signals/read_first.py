@@ -37,27 +37,12 @@ _WORDS = {
         ),
     ),
     "modified since": Words(
-        when=(
-            "A file that was read is about to be edited again after a formatter, a linter, `git` or"
-            " a shell command may have changed it."
-        ),
-        do="Read the passage again with the read tool, then edit it.",
-        avoid="Several edits in a row around a command that rewrites the file.",
-    ),
-    "not found in file": Words(
-        when="An edit is refused because the text that it is to replace is not in the file.",
+        when="A file that was read before was changed by something else since then.",
         do=(
-            "Read the passage again, and copy the lines exactly, with their indentation and without"
-            " the line numbers that the read tool puts before them."
+            "Read the passage again with the read tool before the next edit. If it differs in a way"
+            " that you did not cause, look at `git diff` first."
         ),
-        avoid="A second try with slightly different words from memory.",
-    ),
-    "failed to find expected lines": Words(
-        when="A patch is refused because the lines that it expects are not in the file.",
-        do=(
-            "Print the passage as it is now, and write the patch again from exactly these lines, in"
-            " small hunks."
-        ),
-        avoid="Sending the patch again with context from memory or from before other edits.",
+        avoid="Repeating the edit from the text that was read before.",
     ),
 }
+"""What to do, by words of the error. An error that says itself what to do has no lesson."""
