@@ -180,6 +180,33 @@ def test_the_result_is_what_the_agent_said_last(line: Timeline) -> None:
     assert Timeline().say("fix it").digest.result is None
 
 
+def test_the_result_ends_a_turn_and_announces_no_call(line: Timeline) -> None:
+    summary = "Fixed the door and the window; all 12 tests of the house pass again now."
+    line.say("fix it").reply("Now I look.").call("make", "ok", exit_code=0).reply(summary)
+    line.say("and the roof").reply("Now I look at the roof.").call("ls", "roof", exit_code=0)
+    result = line.digest.result
+    assert result is not None
+    assert result.text == summary
+
+
+def test_a_bare_remark_is_no_result_where_there_is_a_sentence(line: Timeline) -> None:
+    summary = "Fixed the door and the window; all 12 tests of the house pass again now."
+    line.say("fix it").call("make", "ok", exit_code=0).reply(summary).say("commit it")
+    line.call("git commit -m x", "[main 1a2b3c4] x", exit_code=0).reply("Committed as 1a2b3c4.")
+    result = line.digest.result
+    assert result is not None
+    assert result.text == summary
+
+
+def test_the_last_thought_is_the_result_of_an_agent_that_writes_nothing_else(
+    line: Timeline,
+) -> None:
+    line.say("fix it").add("thinking", "The door hangs straight now, so I submit.")
+    result = line.digest.result
+    assert result is not None
+    assert result.text == "The door hangs straight now, so I submit."
+
+
 def test_an_answer_to_thanks_is_no_result(line: Timeline) -> None:
     line.say("fix it").reply("Fixed the door.").say("Thanks!").reply("You are welcome!")
     result = line.digest.result

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import chain
 
 from ..model import CALL_KINDS, Moment, SessionEvent
 from ..text.titles import find_tagged_request, is_greeting, is_small_talk
@@ -18,6 +19,10 @@ from .text import clean, truncate
 MAX_GOAL_CHARS = 600
 MAX_REQUEST_CHARS = 200
 MAX_RESULT_CHARS = 1000
+MIN_RESULT_CHARS = 60
+"""Characters of a reply from which it is more than a bare remark."""
+MAX_CLOSING = 3
+"""Replies at the end of turns among which one of substance is looked for."""
 _MAX_READ_CHARS = 4000
 """Characters of a prompt that are looked at."""
 _MAX_COMMANDS = 5
@@ -66,24 +71,53 @@ _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 
 
 def find_result(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Moment | None:
-    """Return the last words of the agent, in its own lines; None if it said nothing.
+    """Return the last words of substance of the agent, in its own lines; None if it said nothing.
 
-    Its thanks for thanks are no result, unless it said nothing else.
+    Words that end a turn come before those that announce the next call, and a whole sentence comes
+    before a bare remark. An agent that only thinks aloud is taken by its last thought.
     """
-    replies: list[SessionEvent] = []
+    closing, other, thoughts = _group_replies(events, bodies)
+    texts = {event.seq: _to_result(bodies.get(event.seq, "")) for event in (*closing, *other)}
+    last = closing[-MAX_CLOSING:]
+    full = [event for event in last if len(texts[event.seq]) >= MIN_RESULT_CHARS]
+    for event in chain(full[-1:], reversed(closing), reversed(other), reversed(thoughts)):
+        if text := texts.get(event.seq) or _to_result(bodies.get(event.seq, "")):
+            return Moment(event.seq, truncate(text, MAX_RESULT_CHARS))
+    return None
+
+
+_Replies = tuple[list[SessionEvent], list[SessionEvent], list[SessionEvent]]
+
+
+def _group_replies(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> _Replies:
+    """Return the replies that end a turn, those that a call follows, and the thoughts.
+
+    Thanks for thanks end nothing, unless the agent said nothing else.
+    """
+    closing: list[SessionEvent] = []
+    other: list[SessionEvent] = []
+    thoughts: list[SessionEvent] = []
+    turn: list[SessionEvent] = []
     is_talk = False
     for event in events:
         if event.kind == "user_msg":
+            closing += turn
+            turn = []
             is_talk = is_greeting(bodies.get(event.seq) or event.summary or "")
         elif event.kind in CALL_KINDS:
-            is_talk = False
-        elif event.kind == "assistant_msg" and not (is_talk and replies):
-            replies.append(event)
-    for event in reversed(replies):
-        if text := clean(bodies.get(event.seq, "")).strip():
-            words = _CODE.sub("…", _DIRECTIVES.sub("", text)).strip(" …\n")
-            return Moment(event.seq, truncate(words or text, MAX_RESULT_CHARS))
-    return None
+            other += turn
+            turn, is_talk = [], False
+        elif event.kind == "assistant_msg" and not (is_talk and (closing or other)):
+            turn.append(event)
+        elif event.kind == "thinking":
+            thoughts.append(event)
+    return closing + turn, other, thoughts
+
+
+def _to_result(body: str) -> str:
+    """Return a reply without code and directives, unless nothing else is in it."""
+    text = clean(body).strip()
+    return _CODE.sub("…", _DIRECTIVES.sub("", text)).strip(" …\n") or text
 
 
 def extract_request(text: str, enough: int = MAX_GOAL_CHARS) -> str:
