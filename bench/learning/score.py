@@ -29,7 +29,17 @@ def main() -> None:
     )
     parser.add_argument(
         "what",
-        choices=("errors", "fixes", "prompts", "digests", "lessons", "files", "pairs", "injected"),
+        choices=(
+            "errors",
+            "fixes",
+            "prompts",
+            "corrections",
+            "digests",
+            "lessons",
+            "files",
+            "pairs",
+            "injected",
+        ),
     )
     parser.add_argument("--verdicts", type=Path, required=True)
     parser.add_argument("--store", type=Path)
@@ -41,7 +51,7 @@ def main() -> None:
     ]
     if options.what == "fixes" and options.store:
         score_fixes(rows, options.store)
-    elif options.what == "prompts":
+    elif options.what in ("prompts", "corrections"):
         score_prompts(rows, options.store)
     elif options.what == "injected":
         score_injected(rows, options.store)
@@ -78,7 +88,13 @@ def score_prompts(rows: list[list[str]], path: Path) -> None:
     true = {row[0] for row in rows if row[1] == "yes"}
     judged = {row[0] for row in rows}
     print(f"{len(judged)} prompts judged, {len(true)} of them corrections")
+    arguable = {row[0] for row in rows if row[1] == "arguable"}
     print(share("precision", [one in true for one in claimed & judged]))
+    print(
+        share(
+            "precision, arguable ones right", [one in true | arguable for one in claimed & judged]
+        )
+    )
     print(share("recall", [one in claimed for one in true]))
 
 

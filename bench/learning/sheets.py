@@ -3,6 +3,7 @@
     python -m bench.learning.sheets errors --store judging.db --sample 110 --seed 1 > errors.jsonl
     python -m bench.learning.sheets fixes --store judging.db --sample 80 --seed 1 > fixes.jsonl
     python -m bench.learning.sheets prompts --store judging.db --sample 300 --seed 1 > prompts.jsonl
+    python -m bench.learning.sheets corrections --store judging.db --sample 120 > corrections.jsonl
     python -m bench.learning.sheets digests --store judging.db --sample 20 --seed 1 > digests.jsonl
     python -m bench.learning.sheets files --store judging.db --sample 80 --seed 1 > files.jsonl
     python -m bench.learning.sheets pairs --store judging.db --sample 60 --seed 1 > pairs.jsonl
@@ -51,22 +52,31 @@ def main() -> None:
     parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--sample", type=int, required=True)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--without", type=Path, help="verdicts whose claims are left out")
     options = parser.parse_args()
     store = open_store(str(options.store), read_only=True)
-    for claim in draw(store, options.what, options.sample, options.seed):
+    judged = options.without.read_text() if options.without else ""
+    for claim in draw(store, options.what, options.sample, options.seed, judged):
         print(json.dumps(claim, ensure_ascii=False))
 
 
-def draw(store: Store, what: str, number: int, seed: int) -> list[Claim]:
+def draw(store: Store, what: str, number: int, seed: int, judged: str = "") -> list[Claim]:
     """Return so many claims, chosen by the seed and at most a few from each session."""
     chosen = random.Random(seed)
-    claims = [claim for session in read_sessions(store) for claim in SHEETS[what](session)]
+    known = {line.partition("\t")[0] for line in judged.splitlines()}
+    claims = [
+        claim
+        for session in read_sessions(store)
+        for claim in SHEETS[what](session)
+        if claim["id"] not in known
+    ]
     chosen.shuffle(claims)
     per_session: Counter[str] = Counter()
     drawn: list[Claim] = []
     for claim in claims:
         uid = claim["id"].rpartition("#")[0]
-        if per_session[uid] < MAX_PER_SESSION and len(drawn) < number:
+        limit = MAX_PER_SESSION * (4 if what == "corrections" else 1)
+        if per_session[uid] < limit and len(drawn) < number:
             per_session[uid] += 1
             drawn.append(claim)
     return drawn
@@ -187,6 +197,16 @@ def prompts(session: JudgedSession) -> Iterator[Claim]:
         is_first, previous = False, []
 
 
+def corrections(session: JudgedSession) -> Iterator[Claim]:
+    """Yield the prompts that are claimed to be corrections, and as many others of the session."""
+    claimed = {f"{session.uid}#{moment.seq}" for moment in session.digest.corrections}
+    every = list(prompts(session))
+    mine = [claim for claim in every if claim["id"] in claimed]
+    others = [claim for claim in every if claim["id"] not in claimed]
+    yield from mine
+    yield from random.Random(session.uid).sample(others, min(len(others), len(mine)))
+
+
 def digests(session: JudgedSession) -> Iterator[Claim]:
     """Yield the digest of a session in which something was done."""
     if len(session.events) >= MIN_EVENTS and session.digest.quality == "real":
@@ -245,6 +265,7 @@ SHEETS = {
     "errors": errors,
     "fixes": fixes,
     "prompts": prompts,
+    "corrections": corrections,
     "digests": digests,
     "files": files,
     "pairs": pairs,
