@@ -516,7 +516,7 @@ def test_a_lesson_on_a_failure_is_withheld_like_at_the_start_and_so_is_a_fix(
     config.make_home(setting.home)
     with closing(open_store(setting.store)) as store:
         met(store, "a", repo="acme/shop", key=fix("key", "+x = 1"))
-    teach("abc", fingerprint=found.fingerprint, resolution="check the key")
+    teach("abc", fingerprint=found.fingerprint, do="check the key")
     withhold(0.5)
     shown, withheld = arms()
 
@@ -538,7 +538,7 @@ def test_a_lesson_on_a_failure_is_withheld_like_at_the_start_and_so_is_a_fix(
 
 def test_a_decision_is_made_for_what_would_be_shown_alone(home: Path, repo: Path) -> None:
     for n in range(9):
-        teach(f"l{n}", problem=f"problem {n}", confidence=0.9 - n / 100)
+        teach(f"l{n}", when=f"problem {n}", confidence=0.9 - n / 100)
     withhold(0.5)
     for n in range(30):
         start.reply_to_start("claude", {"cwd": str(repo), "session_id": f"s{n}"})

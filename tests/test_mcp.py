@@ -583,7 +583,7 @@ def test_an_agents_request_is_part_of_the_trial_and_says_nothing_of_what_is_with
 
 def test_a_decision_on_a_request_counts_for_the_page_alone(stores: Stores) -> None:
     for n in range(30):
-        shelf().put(lesson(f"l{n:02}", resolution="words " * 150))
+        shelf().put(lesson(f"l{n:02}", do="words " * 150))
     setting = config.load()
     (setting.home / config.FILE).write_text("[lessons]\nwithhold = 0.5\n")
     caller = Caller(agent="codex", session="t1")

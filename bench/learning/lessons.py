@@ -17,7 +17,7 @@ from runlore import open_store, timeline
 from runlore.lessons.shelf import Shelf
 from runlore.store import Store
 
-AROUND = 3
+AROUND = 5
 
 
 def main() -> None:

@@ -67,6 +67,7 @@ ANSWERS: dict[tuple[str, str], str] = {
     ("lessons list", ""): "lessons list --all",
     ("lessons merge", ""): "lessons merge abc def",
     ("lessons propose", ""): "lessons propose",
+    ("lessons distill", ""): "lessons distill --dry-run",
     ("lessons reject", ""): "lessons reject abc",
     ("lessons render", ""): "lessons render --dry-run",
     ("lessons retire", ""): "lessons retire abc",

@@ -25,7 +25,7 @@ def _word(situation: Situation) -> Words:
         when=f"A command is to be started through `{program}`{_WHERE.get(program, '')}.",
         do=(
             f"Run the command without `{program}`{_INSTEAD.get(program, '')}. Where `{program}` is"
-            " not installed, the command behind it does not run at all."
+            " not installed, the command behind it does not run at all, and a pipe hides that."
         ),
         avoid=f"`{program}` without having seen `command -v {program}` succeed on this machine.",
     )

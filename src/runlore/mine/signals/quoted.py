@@ -34,7 +34,7 @@ _WORDS = {
             " for matching files itself and stops with `no matches found` before the program"
             " starts; bash would have passed it on."
         ),
-        avoid="Trying the program with other arguments: it was never started.",
+        avoid="Leaving an address with `?`, or a pattern such as `--include=*.go`, without quotes.",
     ),
     "=": Words(
         when="A word of a command line for zsh begins with `=`, such as the separator `echo ===`.",

@@ -27,22 +27,17 @@ def _word(situation: Situation) -> Words | None:
 _WORDS = {
     "not been read": Words(
         when=(
-            "A file is about to be edited that this session has not opened with its own read tool,"
-            " even if `cat`, `grep`, `sed` or a subagent has shown it."
+            "An existing file is about to be edited or overwritten that this session has not opened"
+            " with its own read tool, even if `cat`, `head` or `grep` has shown it."
         ),
-        do="Open it with the read tool before the first change, in the same session.",
+        do=(
+            "Open it with the read tool before the first change, in the same session; a few lines"
+            " are enough."
+        ),
         avoid=(
             "Editing from what a shell command printed or from memory: the edit is refused, and has"
             " to be written again."
         ),
-    ),
-    "modified since": Words(
-        when="A file that was read before was changed by something else since then.",
-        do=(
-            "Read the passage again with the read tool before the next edit. If it differs in a way"
-            " that you did not cause, look at `git diff` first."
-        ),
-        avoid="Repeating the edit from the text that was read before.",
     ),
 }
 """What to do, by words of the error. An error that says itself what to do has no lesson."""
