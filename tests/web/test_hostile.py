@@ -79,6 +79,7 @@ def hostile(home: Path, toy: Toy) -> str:
                     id=f"n{n}-{m}",
                     kind=kind,
                     text=text,
+                    error=kind == "error",
                     tool=text[:200],
                     call=call_id,
                     files=[text[:100]],
