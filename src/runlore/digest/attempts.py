@@ -225,14 +225,21 @@ def _find_reported_errors(
     if data is not None and (line := find_object_error(data)) is not None:
         return [line]
     if action in _QUOTING:  # The tool's own message, above what it quotes.
-        line = pick_plain_line(body, from_end=False)
-        return [line] if line is not None else []
-    lines = find_error_lines(body)
-    if action != "shell":
-        # A result without a tool may be anything, so only a form of an error counts.
-        line = pick_plain_line(body, from_end=False) if result.tool else None
-        return lines or ([line] if line is not None else [])
-    command, code = _parse(text), result.exit_code
+        return _first_plain_line(body)
+    if action == "shell":
+        return _find_shell_errors(body, result.exit_code, text)
+    # A result without a tool may be anything, so only a form of an error counts.
+    return find_error_lines(body) or (_first_plain_line(body) if result.tool else [])
+
+
+def _first_plain_line(body: str) -> list[ErrorLine]:
+    line = pick_plain_line(body, from_end=False)
+    return [line] if line is not None else []
+
+
+def _find_shell_errors(body: str, code: int | None, text: str) -> list[ErrorLine]:
+    """Return the errors of a command that is reported as failed."""
+    lines, command = find_error_lines(body), _parse(text)
     if command.is_read_only and code is not None:
         return _find_read_error(lines, code, command)
     lines = [line for line in lines if _is_of_program(line, body, text)]

@@ -48,14 +48,32 @@ def _describe(event: SessionEvent, body: str, call: str) -> str:
     """Return what was decided; "" if the event tells nothing of it."""
     if _PROGRESS.search(body):
         return ""
-    if event.call_id is None and event.role != "user" and event.action is None:
-        is_plain = event.role is None or body[:1] == "{"
-        return (_answer_in(body) if is_plain else "") or event.summary or body
+    if _is_statement(event):
+        return _describe_statement(event, body)
     if event.action == "plan" and event.role == "assistant":
         return f"plan: {_headline(body)}"
     if _APPROVED.match(body):
-        plan = body.partition("## Approved Plan:")[2] or _plan_in(call)
-        return f"plan approved: {_headline(plan)}" if plan.strip() else ""
+        return _describe_approval(body, call)
+    return _describe_answer(event, body, call)
+
+
+def _is_statement(event: SessionEvent) -> bool:
+    """Return True for a decision that is recorded by itself, without a call."""
+    return event.call_id is None and event.role != "user" and event.action is None
+
+
+def _describe_statement(event: SessionEvent, body: str) -> str:
+    is_plain = event.role is None or body[:1] == "{"
+    return (_answer_in(body) if is_plain else "") or event.summary or body
+
+
+def _describe_approval(body: str, call: str) -> str:
+    plan = body.partition("## Approved Plan:")[2] or _plan_in(call)
+    return f"plan approved: {_headline(plan)}" if plan.strip() else ""
+
+
+def _describe_answer(event: SessionEvent, body: str, call: str) -> str:
+    """Return the questions with their answers, as far as both are known."""
     if pairs := _ANSWERED.findall(body):
         return "; ".join(f"{question} → {answer}" for question, answer in pairs)
     answer = _answer_in(body) or event.summary or ""

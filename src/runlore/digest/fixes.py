@@ -3,9 +3,9 @@
 Pure functions over attempts. For each error of a session an occurrence is followed to the next run
 of the same command, test or target (`same_calls`) that no longer reports it, and on to one that is
 proven to have succeeded (`proof`). What was changed between the occurrence and the first of these
-runs is the fix: an edit, a command (`nearness`), the call itself (`changes`). What the agent wrote
-in between may name the cause (`causes`). An error without such an end counts as not seen again.
-`confidence` says how many of the fixes with the same evidence were right when they were read; see
+runs is the fix (`steps`): an edit, a command, the call itself. What the agent wrote in between may
+name the cause (`causes`). An error without such an end counts as not seen again. `confidence` says
+how many of the fixes with the same evidence were right when they were read; see
 design/2026-11-18-fixes.md.
 """
 
@@ -17,38 +17,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from ..model import BLOCK, SessionEvent, shorten
+from ..model import BLOCK, SessionEvent
 from ..timeline import is_prompt
-from . import Fix, FixKind, Proof, Signature, Step
+from . import Fix, Signature, Step
 from .attempts import Attempt, find_attempts
 from .causes import find_cause, is_disowned
-from .changes import (
-    diff_calls,
-    diff_edits,
-    likeness,
-    pick_hunk,
-    rate_edit,
-    to_line,
-)
-from .nearness import (
-    find_names,
-    find_quoted_names,
-    rank_command,
-    rank_commands,
-    rate_nearness,
-)
-from .proof import find_proof, has_own_status
-from .same_calls import (
-    MIN_LIKENESS,
-    NEAR,
-    find_place,
-    has_named_change,
-    has_other_wrapper,
-    is_prepared,
-    leaves_out_missing,
-    match_calls,
-)
-from .shell_commands import installs
+from .changes import diff_calls, diff_edits, pick_hunk, to_line
+from .nearness import find_names
+from .proof import find_proof
+from .same_calls import NEAR, find_place, match_calls
+from .steps import Course, End, find_steps
 
 MAX_DISTANCE = 40
 """Attempts after which a success is no longer attributed to what was done before it."""
@@ -56,9 +34,6 @@ MAX_TASK_DISTANCE = 12
 """Attempts after which a new prompt of the person begins another task."""
 MAX_EVENTS = 300
 """Events after which a success is no longer attributed to what was done before it."""
-MAX_STEPS = 8
-MAX_NEAR_EDITS = 6
-"""Edits above which it is not sure which of them mattered."""
 MAX_DIFF_BYTES = 2048
 SHARES = {
     "edit named": 0.89,
@@ -110,19 +85,6 @@ def find_fixes(
     return list(best.values())
 
 
-class _End(msgspec.Struct, frozen=True):
-    """The run that no longer reports an error, and the one that proves it gone."""
-
-    gone: int
-    """The number of the first later run without the error."""
-    proven: int
-    proof: Proof | None
-    is_same: bool
-    """True if the call was made as before, so that something else must have changed."""
-    evidence: str = ""
-    """How a call that was made differently is known to be the same one, as in `SHARES`."""
-
-
 class _Search:
     """The attempts of a timeline, in which the ends of errors are looked for."""
 
@@ -149,13 +111,25 @@ class _Search:
         end = self._find_end(n, signature)
         if end is None:
             return stays
-        steps, evidence = self._find_steps(n, end, signature)
-        if not steps:
-            return stays
+        steps, evidence = find_steps(self._find_course(n, end, signature))
         return self._build_fix(n, end, signature, steps, SHARES[evidence])
 
+    def _find_course(self, n: int, end: End, signature: Signature) -> Course:
+        """Return what happened from an error to its end."""
+        failed = self.attempts[n]
+        between = [
+            attempt
+            for attempt in self.attempts[n + 1 : end.gone]
+            if attempt.call is not None
+            and attempt.is_done
+            and not attempt.failed
+            and attempt.seq > failed.end_seq
+        ]
+        last = self.attempts[end.gone]
+        return Course(signature, failed, last, end, end.gone - n, between, self.bodies)
+
     def _build_fix(
-        self, n: int, end: _End, signature: Signature, steps: tuple[Step, ...], share: float
+        self, n: int, end: End, signature: Signature, steps: tuple[Step, ...], share: float
     ) -> Fix:
         failed, gone, first = self.attempts[n], self.attempts[end.gone], steps[0]
         words = self._between(failed.end_seq, gone.end_seq)
@@ -207,44 +181,37 @@ class _Search:
         return self.words[start : bisect_left(self.words, last, key=lambda event: event.seq)]
 
     # ── where it ended ────────────────────────────────────────────────────────────────────────────
-    def _find_end(self, n: int, signature: Signature) -> _End | None:
+    def _find_end(self, n: int, signature: Signature) -> End | None:
         """Return where the error was gone for good.
 
         If it occurs again before, that occurrence has its own answer.
         """
-        failed, gone, evidence = self.attempts[n], None, ""
+        failed, gone = self.attempts[n], None
         if failed.call is None:
             return self._find_end_of_trouble(n)
         for m, later in self._iter_reachable(n):
             if any(one.fingerprint == signature.fingerprint for one in later.signatures):
                 return None
             match = match_calls(failed, later, signature, (m - n) if gone is None else MAX_DISTANCE)
-            if match is None:
-                continue
-            is_same = match == "same"
             if later.failed:
                 # The same run with another error: this one is gone if a later run succeeds.
-                if is_same and gone is None and _is_gone(signature, self._output(later)):
+                if gone is None and match == "same" and _is_gone(signature, self._output(later)):
                     gone = m
-                continue
-            proof = find_proof(failed, later, self._output(later), signature)
-            if proof is None:
-                continue
-            if gone is not None and not is_same:
-                continue
-            if not is_same:
-                evidence = match
-            return _End(m if gone is None else gone, m, proof, is_same, evidence)
+            elif match == "same" or (match is not None and gone is None):
+                proof = find_proof(failed, later, self._output(later), signature)
+                if proof is not None:
+                    evidence = "" if match == "same" else match
+                    return End(m if gone is None else gone, m, proof, evidence)
         return None
 
-    def _find_end_of_trouble(self, n: int) -> _End | None:
+    def _find_end_of_trouble(self, n: int) -> End | None:
         """Return the end of an error that belongs to no call, like an overloaded service: the agent
         works again."""
         result = self.attempts[n].result
         if result is None or result.kind not in ("error", "retry"):
             return None
         m = next((m for m, _ in self._iter_reachable(n)), len(self.attempts))
-        return _End(m, m, None, True) if m - n <= NEAR and m < len(self.attempts) else None
+        return End(m, m, None) if m - n <= NEAR and m < len(self.attempts) else None
 
     def _output(self, attempt: Attempt) -> str:
         return self.bodies.get(attempt.end_seq, "")
@@ -265,91 +232,6 @@ class _Search:
     def _has_prompt(self, first: int, last: int) -> bool:
         return bisect_right(self.prompts, first) < bisect_left(self.prompts, last)
 
-    # ── what was done in between ──────────────────────────────────────────────────────────────────
-    def _find_steps(self, n: int, end: _End, signature: Signature) -> tuple[tuple[Step, ...], str]:
-        """Return what was done between an error and its end, the fix first, with the class of
-        evidence for it."""
-        failed, last = self.attempts[n], self.attempts[end.gone]
-        between = [
-            attempt
-            for attempt in self.attempts[n + 1 : end.gone]
-            if attempt.call is not None
-            and attempt.is_done
-            and not attempt.failed
-            and attempt.seq > failed.end_seq
-        ]
-        if failed.action == "edit":
-            return _steps_to_edit(failed, last, between, end)
-        edits = [attempt for attempt in between if attempt.action == "edit"]
-        if failed.action != "shell":
-            how: FixKind = "changed" if end.evidence else "retry"
-            return (_step(last, how),), end.evidence or "retry"
-        commands = rank_commands(between, signature)
-        if not end.is_same:
-            by_edits = self._steps_by_edits(edits, failed, signature) if edits else None
-            if by_edits is not None and by_edits[1].startswith("edit named"):
-                return by_edits
-            is_sure = end.evidence != "changed alike" or not (
-                by_edits or any(installs(attempt.command) for _, attempt in commands)
-            )
-            return (_step(last, "changed"),), end.evidence if is_sure else "changed guessed"
-        rank = rank_command(last.command, signature)
-        if rank > 1 and not set(last.command.heads) <= set(failed.command.heads):
-            return (_step(last, "changed"),), _COMMAND_EVIDENCE[rank]
-        if commands and (commands[0][0] > 1 or not edits):
-            steps = tuple(_step(attempt, "command") for _, attempt in commands[:MAX_STEPS])
-            is_alone = len(commands) == 1 and end.gone - n <= NEAR and end.gone == end.proven
-            is_sure = is_alone and has_own_status(commands[0][1])
-            evidence = _COMMAND_EVIDENCE[commands[0][0]]
-            return steps, "command alone" if is_sure and commands[0][0] == 1 else evidence
-        if edits:
-            return self._steps_by_edits(edits, failed, signature)
-        is_proven = end.gone == end.proven
-        is_alike = is_proven and likeness(failed.text, last.text) >= MIN_LIKENESS
-        if leaves_out_missing(signature, last) or (
-            is_alike and has_named_change(signature, failed, last)
-        ):
-            return (_step(last, "changed"),), "changed named"
-        if is_proven and (has_other_wrapper(failed, last) or is_prepared(failed, last)):
-            return (_step(last, "changed"),), "changed wrapper"
-        return (_step(last, "retry"),), "retry"
-
-    def _steps_by_edits(
-        self, edits: list[Attempt], failed: Attempt, signature: Signature
-    ) -> tuple[tuple[Step, ...], str]:
-        """Return the edits as the fix, nearest to the error first."""
-        names, quoted = find_names(signature.sample), find_quoted_names(signature.sample)
-        output = self._output(failed)
-        ranked = sorted(
-            (
-                (
-                    _rank_edit(
-                        rate_nearness(edit, failed, signature, output),
-                        *rate_edit(self.bodies.get(edit.seq, ""), names, quoted),
-                    ),
-                    edit,
-                )
-                for edit in edits
-            ),
-            reverse=True,
-            key=lambda entry: (entry[0], entry[1].seq),
-        )
-        steps = tuple(_step(edit, "edit") for _, edit in ranked[:MAX_STEPS])
-        is_quoted, nearness, _, shared = ranked[0][0]
-        if is_quoted or nearness >= 2 or (nearness and shared):
-            return steps, "edit named" if len(edits) <= MAX_NEAR_EDITS else "edit of many"
-        is_one_file = len({name for edit in edits for name in edit.files}) == 1
-        if signature.kind in ("test", "exception") and (shared or is_one_file):
-            return steps, "edit alone"
-        return steps, "edit guessed"
-
-
-def _rank_edit(
-    nearness: int, quoted: int, shared: int, is_more: bool
-) -> tuple[bool, int, bool, int]:
-    """Return a sort key: what the error quotes first, then the file that it names."""
-    return quoted >= 2 or (quoted == 1 and nearness > 0), nearness, is_more, shared
-
 
 def _is_gone(signature: Signature, output: str) -> bool:
     """Return True if the output of a later run does not report an error any more."""
@@ -366,9 +248,6 @@ _TEST_NAME = re.compile(r"failed test: (?:.*::)?([^:<>]{3,})")
 _REPORTS_FAILURE = re.compile(r"(?i)fail|error|[✗✕✖●]|not ok|___ ")
 
 
-_COMMAND_EVIDENCE = {3: "command named", 2: "command install", 1: "command guessed"}
-
-
 def _call(attempt: Attempt) -> str:
     return to_line(attempt.text)
 
@@ -376,35 +255,4 @@ def _call(attempt: Attempt) -> str:
 def _cut_diff(diff: str) -> str:
     return (
         diff[:MAX_DIFF_BYTES].encode("utf-8", "replace")[:MAX_DIFF_BYTES].decode("utf-8", "ignore")
-    )
-
-
-def _steps_to_edit(
-    failed: Attempt, last: Attempt, between: list[Attempt], end: _End
-) -> tuple[tuple[Step, ...], str]:
-    """Return the steps to an edit that failed at first.
-
-    The file was read and the edit repeated, or it was made with other text.
-    """
-    reads = [
-        attempt
-        for attempt in between
-        if (attempt.action in ("read", "search") and attempt.files & failed.files)
-        or (attempt.action == "shell" and attempt.command.operands & failed.files)
-    ]
-    message = failed.signatures[0].sample.lower() if failed.signatures else ""
-    if reads and (end.is_same or "read" in message):
-        return (_step(reads[-1], "read"),), "read"
-    if end.is_same:
-        return (_step(last, "retry"),), "retry"
-    others = tuple(_step(attempt, "read") for attempt in reads[-3:])
-    return (_step(last, "changed"), *others), "changed edit"
-
-
-def _step(attempt: Attempt, how: FixKind) -> Step:
-    event = attempt.call or attempt.result
-    files = attempt.call.files if attempt.call else ()
-    text = attempt.text if attempt.action == "shell" else (event.summary if event else "") or ""
-    return Step(
-        seq=attempt.seq, how=how, summary=shorten(" ".join(text[:1000].split())), files=files[:5]
     )

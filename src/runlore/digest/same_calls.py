@@ -61,36 +61,60 @@ def _added_lines(diff: str) -> set[str]:
 def _match_commands(
     failed: Attempt, later: Attempt, signature: Signature, distance: int
 ) -> str | None:
-    mine = failed.command
-    is_missing = signature.template.startswith("command not found: ")
     # Most commands share no word, and need not be parsed.
-    if not mine.key or not (is_missing or _may_share_head(mine, later.shell)):
+    if not _may_match(failed.command, later.shell, signature):
         return None
-    other = later.command
+    mine, other = failed.command, later.command
     if not other.key or _gives_up(failed, later):
         return None
     if find_place(failed) != find_place(later):
         is_moved = distance <= NEAR and _ABOUT_PLACE.search(signature.sample) is not None
         return "changed place" if is_moved and mine.key == other.key else None
-    is_script = _holds_script(failed.text) or _holds_script(later.text)
-    if mine.key == other.key and not (is_script and failed.text != later.text):
+    if _is_same_command(failed, later):
         return "same"
-    if is_prepared(failed, later) and not is_script:
-        return "same"
-    if "git commit" in mine.heads and "git commit" in other.heads:
-        return "same"  # Its message makes no difference.
-    if is_missing:
+    if _is_missing_program(signature):
         return _match_missing(signature.name, mine, other, distance)
-    if failed.call is not None and failed.call.kind == "test_run":
-        is_run = later.call is not None and later.call.kind == "test_run"
-        return "same" if is_run and _covers(other, mine, signature) else None
-    if not set(mine.heads) & set(other.heads) or distance > NEAR:
+    if _is_test_run(failed):
+        return "same" if _is_test_run(later) and _covers(other, mine, signature) else None
+    if distance > NEAR or not set(mine.heads) & set(other.heads):
         return None
+    return _match_changed(failed, later, signature)
+
+
+def _may_match(command: Command, text: str, signature: Signature) -> bool:
+    return bool(command.key) and (_is_missing_program(signature) or _may_share_head(command, text))
+
+
+def _is_missing_program(signature: Signature) -> bool:
+    return signature.template.startswith("command not found: ")
+
+
+def _is_test_run(attempt: Attempt) -> bool:
+    return attempt.call is not None and attempt.call.kind == "test_run"
+
+
+def _is_same_command(failed: Attempt, later: Attempt) -> bool:
+    """Return True if two commands do the same, as far as their words tell."""
+    mine, other = failed.command, later.command
+    if "git commit" in mine.heads and "git commit" in other.heads:
+        return True  # Its message makes no difference.
+    if _has_script(failed, later):
+        return mine.key == other.key and failed.text == later.text
+    return mine.key == other.key or is_prepared(failed, later)
+
+
+def _has_script(failed: Attempt, later: Attempt) -> bool:
+    return _holds_script(failed.text) or _holds_script(later.text)
+
+
+def _match_changed(failed: Attempt, later: Attempt, signature: Signature) -> str | None:
+    """Return how a command with other words is known to have the same purpose."""
     alike = likeness(failed.text, later.text)
-    if is_script:
+    if _has_script(failed, later):
         return "changed script" if alike >= MIN_SCRIPT_LIKENESS else None
     if alike >= MIN_NAMED_LIKENESS and has_named_change(signature, failed, later):
         return "changed named"
+    mine, other = failed.command, later.command
     is_alike = alike >= MIN_LIKENESS and not mine.is_read_only and _share_target(mine, other)
     return "changed alike" if is_alike else None
 
@@ -192,8 +216,10 @@ def is_prepared(failed: Attempt, later: Attempt) -> bool:
 
 def leaves_out_missing(signature: Signature, later: Attempt) -> bool:
     """Return True if a program was missing, and the later call does without it."""
-    is_missing = signature.template.startswith("command not found: ")
-    return is_missing and re.search(rf"\b{re.escape(signature.name)}\b", later.text) is None
+    return (
+        _is_missing_program(signature)
+        and re.search(rf"\b{re.escape(signature.name)}\b", later.text) is None
+    )
 
 
 def has_named_change(signature: Signature, failed: Attempt, later: Attempt) -> bool:

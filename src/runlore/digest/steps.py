@@ -1,0 +1,231 @@
+"""Steps from an error to its end: which of the edits, commands and calls was the fix.
+
+Each rule looks at what happened in between and returns the steps, the fix first, with the class of
+evidence for it (`fixes.SHARES`), or None if it does not apply. The first rule that applies counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import msgspec
+
+from ..model import shorten
+from . import FixKind, Proof, Signature, Step
+from .attempts import Attempt
+from .changes import likeness, rate_edit
+from .nearness import (
+    find_names,
+    find_quoted_names,
+    rank_command,
+    rank_commands,
+    rate_nearness,
+)
+from .proof import has_own_status
+from .same_calls import (
+    MIN_LIKENESS,
+    NEAR,
+    has_named_change,
+    has_other_wrapper,
+    is_prepared,
+    leaves_out_missing,
+)
+from .shell_commands import installs
+
+MAX_STEPS = 8
+MAX_NEAR_EDITS = 6
+"""Edits above which it is not sure which of them mattered."""
+
+Steps = tuple[tuple[Step, ...], str]
+"""Steps, the fix first, and the class of evidence for it."""
+
+
+class End(msgspec.Struct, frozen=True):
+    """The run that no longer reports an error, and the one that proves it gone."""
+
+    gone: int
+    """The number of the first later run without the error."""
+    proven: int
+    proof: Proof | None
+    evidence: str = ""
+    """How a call that was made differently is known to be the same one, as in `fixes.SHARES`. Empty
+    if it was made as before, so that something else must have changed."""
+
+
+class Course(msgspec.Struct, frozen=True, dict=True):
+    """What happened from an error to its end."""
+
+    signature: Signature
+    failed: Attempt
+    last: Attempt
+    """The first later run without the error."""
+    end: End
+    distance: int
+    """Attempts from `failed` to `last`."""
+    between: list[Attempt]
+    """What succeeded between the two."""
+    bodies: Mapping[int, str]
+
+    @cached_property
+    def edits(self) -> list[Attempt]:
+        return [attempt for attempt in self.between if attempt.action == "edit"]
+
+    @cached_property
+    def commands(self) -> list[tuple[int, Attempt]]:
+        """The commands that may have helped with their ranks, the likeliest first."""
+        return rank_commands(self.between, self.signature)
+
+    @property
+    def is_proven(self) -> bool:
+        """True if the first run without the error has succeeded."""
+        return self.end.gone == self.end.proven
+
+
+def find_steps(course: Course) -> Steps:
+    """Return what was done between an error and its end, the fix first, with its evidence."""
+    if course.failed.action == "edit":
+        return _steps_to_edit(course)
+    if course.failed.action != "shell":
+        return _steps_of_tool(course)
+    if course.end.evidence:
+        return _steps_to_changed_call(course)
+    for rule in _SAME_CALL:
+        if (steps := rule(course)) is not None:
+            return steps
+    return _last_as("retry", course), "retry"
+
+
+def _steps_to_edit(course: Course) -> Steps:
+    """Return the steps to an edit that failed at first.
+
+    The file was read and the edit repeated, or it was made with other text.
+    """
+    failed, is_same = course.failed, not course.end.evidence
+    reads = [attempt for attempt in course.between if _reads(attempt, failed.files)]
+    message = failed.signatures[0].sample.lower() if failed.signatures else ""
+    if reads and (is_same or "read" in message):
+        return (_step(reads[-1], "read"),), "read"
+    if is_same:
+        return _last_as("retry", course), "retry"
+    others = tuple(_step(attempt, "read") for attempt in reads[-3:])
+    return (*_last_as("changed", course), *others), "changed edit"
+
+
+def _reads(attempt: Attempt, files: frozenset[str]) -> bool:
+    if attempt.action == "shell":
+        return bool(attempt.command.operands & files)
+    return attempt.action in ("read", "search") and bool(attempt.files & files)
+
+
+def _steps_of_tool(course: Course) -> Steps:
+    evidence = course.end.evidence
+    return _last_as("changed" if evidence else "retry", course), evidence or "retry"
+
+
+def _steps_to_changed_call(course: Course) -> Steps:
+    """Return the steps to a call that was made differently: that, or an edit that the error
+    names."""
+    by_edits = _by_edits(course)
+    if by_edits is not None and by_edits[1] == "edit named":
+        return by_edits
+    evidence = course.end.evidence
+    is_doubtful = by_edits is not None or any(
+        installs(attempt.command) for _, attempt in course.commands
+    )
+    if evidence == "changed alike" and is_doubtful:
+        evidence = "changed guessed"
+    return _last_as("changed", course), evidence
+
+
+# ── the same call succeeds ────────────────────────────────────────────────────────────────────────
+def _by_preparation(course: Course) -> Steps | None:
+    """Return the last call if it also installs what was missing."""
+    command = course.last.command
+    rank = rank_command(command, course.signature)
+    if rank > 1 and not set(command.heads) <= set(course.failed.command.heads):
+        return _last_as("changed", course), _COMMAND_EVIDENCE[rank]
+    return None
+
+
+_COMMAND_EVIDENCE = {3: "command named", 2: "command install", 1: "command guessed"}
+
+
+def _by_commands(course: Course) -> Steps | None:
+    """Return the commands in between, unless an edit is likelier."""
+    commands = course.commands
+    if not commands or (commands[0][0] == 1 and course.edits):
+        return None
+    rank, first = commands[0]
+    steps = tuple(_step(attempt, "command") for _, attempt in commands[:MAX_STEPS])
+    is_alone = len(commands) == 1 and course.distance <= NEAR and course.is_proven
+    if rank == 1 and is_alone and has_own_status(first):
+        return steps, "command alone"
+    return steps, _COMMAND_EVIDENCE[rank]
+
+
+def _by_edits(course: Course) -> Steps | None:
+    """Return the edits in between, nearest to the error first."""
+    edits = course.edits
+    if not edits:
+        return None
+    ranked = sorted(
+        ((_rank_edit(edit, course), edit) for edit in edits),
+        reverse=True,
+        key=lambda entry: (entry[0], entry[1].seq),
+    )
+    steps = tuple(_step(edit, "edit") for _, edit in ranked[:MAX_STEPS])
+    is_quoted, nearness, _, shared = ranked[0][0]
+    if is_quoted or nearness >= 2 or (nearness and shared):
+        return steps, "edit named" if len(edits) <= MAX_NEAR_EDITS else "edit of many"
+    is_one_file = len({name for edit in edits for name in edit.files}) == 1
+    if course.signature.kind in ("test", "exception") and (shared or is_one_file):
+        return steps, "edit alone"
+    return steps, "edit guessed"
+
+
+def _rank_edit(edit: Attempt, course: Course) -> tuple[bool, int, bool, int]:
+    """Return a sort key: what the error quotes first, then the file that it names."""
+    sample = course.signature.sample
+    output = course.bodies.get(course.failed.end_seq, "")
+    nearness = rate_nearness(edit, course.failed, course.signature, output)
+    quoted, shared, is_more = rate_edit(
+        course.bodies.get(edit.seq, ""), find_names(sample), find_quoted_names(sample)
+    )
+    return quoted >= 2 or (quoted == 1 and nearness > 0), nearness, is_more, shared
+
+
+def _by_named_change(course: Course) -> Steps | None:
+    """Return the last call if it does without what the error names."""
+    signature, failed, last = course.signature, course.failed, course.last
+    is_alike = course.is_proven and likeness(failed.text, last.text) >= MIN_LIKENESS
+    if leaves_out_missing(signature, last) or (
+        is_alike and has_named_change(signature, failed, last)
+    ):
+        return _last_as("changed", course), "changed named"
+    return None
+
+
+def _by_wrapper(course: Course) -> Steps | None:
+    """Return the last call if it was started differently."""
+    failed, last = course.failed, course.last
+    if course.is_proven and (has_other_wrapper(failed, last) or is_prepared(failed, last)):
+        return _last_as("changed", course), "changed wrapper"
+    return None
+
+
+_SAME_CALL = (_by_preparation, _by_commands, _by_edits, _by_named_change, _by_wrapper)
+"""The rules for a call that was made as before, surest first."""
+
+
+def _last_as(how: FixKind, course: Course) -> tuple[Step, ...]:
+    return (_step(course.last, how),)
+
+
+def _step(attempt: Attempt, how: FixKind) -> Step:
+    event = attempt.call or attempt.result
+    files = attempt.call.files if attempt.call else ()
+    text = attempt.text if attempt.action == "shell" else (event.summary if event else "") or ""
+    return Step(
+        seq=attempt.seq, how=how, summary=shorten(" ".join(text[:1000].split())), files=files[:5]
+    )
