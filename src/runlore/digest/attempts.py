@@ -140,11 +140,24 @@ def _build_attempt(pair: ToolCall, bodies: Mapping[int, str]) -> Attempt:
     )
 
 
+_TOOL_ERROR = "<tool_use_error>"
+"""The beginning of a result that is the error of a tool, whether it is marked as one or not."""
+
+
 def _is_refusal(result: SessionEvent, bodies: Mapping[int, str]) -> bool:
     """Return True if a person or a policy did not allow the call, or interrupted it."""
     if result.kind == "human_intervention":
         return is_stop(result)
-    return result.is_error and _REFUSED.search(bodies.get(result.seq, "")[:600]) is not None
+    beginning = bodies.get(result.seq, "")[:600]
+    if beginning.startswith(_TOOL_ERROR) and _CANCELLED.match(beginning):
+        return True
+    return result.is_error and _REFUSED.search(beginning) is not None
+
+
+_CANCELLED = re.compile(
+    rf"{_TOOL_ERROR}\s*(?:Sibling tool call errored|Cancelled: parallel tool call)"
+)
+"""The end of a call that was not run, because one that was sent together with it failed."""
 
 
 _REFUSED = re.compile(
@@ -163,7 +176,12 @@ def _judge_result(
 ) -> tuple[bool, list[ErrorLine]]:
     """Return True if a result is reported as failed, and the lines of its errors, reported or
     hidden."""
-    if result.is_error or result.exit_code or (result.tests is not None and result.tests.failed):
+    if (
+        result.is_error
+        or result.exit_code
+        or (result.tests is not None and result.tests.failed)
+        or bodies.get(result.seq, "").startswith(_TOOL_ERROR)
+    ):
         return True, _find_reported_errors(result, bodies, action, shell)
     return False, _find_hidden_errors(result, bodies, shell) if action == "shell" else []
 

@@ -106,6 +106,46 @@ def rate_edit(diff: str, names: set[str], quoted: set[str]) -> tuple[int, int, b
     )
 
 
+def changed_names(diff: str) -> set[str]:
+    """Return the names in the lines that an edit removes or adds."""
+    lines = (*_changed(diff, "-"), *_changed(diff, "+"))
+    return {name for line in lines for name in _NAMES.findall(line)}
+
+
+def only_adds_output(diff: str) -> bool:
+    """Return True for an edit that only prints or logs more, or says more when something fails."""
+    removed, added = (
+        [line.strip() for line in _changed(diff, sign) if line.strip(" \t)]}(;,+-")]
+        for sign in ("-", "+")
+    )
+    if not added or not any(_PRINTS.match(line) or _REPORTS.match(line) for line in added):
+        return False
+    fresh = [line for line in added if line not in removed]
+    gone = [line for line in removed if line not in added]
+    return all(_PRINTS.match(line) or _extends(line, gone) for line in fresh) and all(
+        _PRINTS.match(line) or _REPORTS.match(line) for line in gone
+    )
+
+
+def _extends(line: str, removed: list[str]) -> bool:
+    """Return True if a line reports the same failure as a removed one, with more words."""
+    begin = _REPORTS.match(line)
+    return begin is not None and any(
+        other.rstrip(");,") and line.startswith(other.rstrip(");,").rpartition('"')[0] or other)
+        for other in removed
+        if other.startswith(begin[0])
+    )
+
+
+_PRINTS = re.compile(
+    r"(?:print|println|printf|console\.(?:log|error|warn|info|debug)|fmt\.(?:Print|Fprint)\w*"
+    r"|log(?:ger|ging)?\.\w+|t\.Logf?|b\.Logf?|e?println!|dbg!|System\.(?:out|err)\.print\w*"
+    r"|Console\.Write\w*|sys\.std(?:out|err)\.write|pprint|echo|var_dump|process\.stderr\.write)"
+    r"\s*\(|(?:puts|p|echo|printf) [\"'$]"
+)
+"""The beginnings of lines that print something."""
+_REPORTS = re.compile(r"[tb]\.(?:Fatal|Error)f?\(|assert\b|self\.assert\w+\(|(?:self\.)?fail\(")
+"""The beginnings of lines that report the failure of a test."""
 _IMPORT = re.compile(
     r"\s*(?:import\b|from\s|#include|use\s|require|[\w.]*\s*\"[\w./@-]+\"$|[)(]$|\w+,?$)"
 )
@@ -115,17 +155,18 @@ def _changed(diff: str, sign: str) -> list[str]:
     return [line[1:] for line in diff.splitlines() if line[:1] == sign]
 
 
-def pick_hunk(diff: str, words: Iterable[str]) -> str:
+def pick_hunk(diff: str, words: Iterable[str], line: int | None = None) -> str:
     """Return the part of an edit that touches most of these words, else its first part.
 
-    The lines begin with `-`, `+` or a blank; the name of the file is left out.
+    Of a file that was rewritten, it is the part around a line with these words, or with this
+    number. The lines begin with `-`, `+` or a blank; the name of the file is left out.
     """
     wanted = {word for word in words if len(word) > 2}
     hunks = [hunk for hunk in _split_hunks(clean(diff)) if any(map(_is_changed, hunk))]
     if not hunks:
         return ""
     best = max(hunks, key=lambda hunk: _count_words(hunk, wanted))
-    return _bound(_near_changes(best, wanted))
+    return _bound(_near_changes(best, wanted, line))
 
 
 def _split_hunks(diff: str) -> list[list[str]]:
@@ -150,15 +191,45 @@ def _count_words(lines: Iterable[str], wanted: set[str]) -> int:
 _NAMES = re.compile(r"[A-Za-z_$][\w$]*")
 
 
-def _near_changes(lines: list[str], wanted: set[str]) -> list[str]:
-    """Return the changed lines around the first that has a wanted word, with a line of context."""
+def _near_changes(lines: list[str], wanted: set[str], number: int | None) -> list[str]:
+    """Return the changed lines, of many those around what is wanted, with a line of context."""
     changed = [n for n, line in enumerate(lines) if _is_changed(line)]
-    named = [n for n in changed if wanted & set(_NAMES.findall(lines[n]))]
-    start = max(0, (named or changed)[0] - 3)
     if len(changed) <= MAX_CHANGE_LINES:
         start = max(0, changed[0] - 1)
+    else:
+        start = max(0, _find_wanted(lines, changed, wanted, number) - 3)
     shown = lines[start : changed[-1] + 2]
     return shown[1:] if shown and not shown[0].strip() else shown
+
+
+def _find_wanted(lines: list[str], changed: list[int], wanted: set[str], number: int | None) -> int:
+    """Return the first changed line with a wanted word.
+
+    Of a file that was rewritten, the one with most of them, nearest to the line of this number.
+    """
+    counts = {n: len(wanted & set(_NAMES.findall(lines[n]))) for n in changed}
+    numbered = _find_numbered(lines, changed, number)
+    if not numbered:
+        return next((n for n in changed if counts[n]), changed[0])
+    at = numbered[min(number or 1, len(numbered)) - 1]
+    best = max(counts.values())
+    return min((n for n in changed if counts[n] == best), key=lambda n: abs(n - at)) if best else at
+
+
+def _find_numbered(lines: list[str], changed: list[int], number: int | None) -> list[int]:
+    """Return the lines of a file that was rewritten, from its first one; empty for another edit.
+
+    The old lines count if the edit has them, because the error is about them.
+    """
+    is_whole = all(_is_changed(line) or not line.strip() for line in lines)
+    removed = [n for n in changed if lines[n].startswith("-")]
+    if not is_whole or (removed and len(removed) < (number or _MIN_REWRITTEN)):
+        return []
+    return removed or changed
+
+
+_MIN_REWRITTEN = 100
+"""Lines from which an edit that replaces all of its lines counts as a file that was rewritten."""
 
 
 def _bound(lines: list[str]) -> str:

@@ -23,7 +23,7 @@ from . import Fix, Signature, Step
 from .attempts import Attempt, find_attempts
 from .causes import find_cause, is_disowned
 from .changes import diff_calls, diff_edits, pick_hunk, to_line
-from .nearness import find_names
+from .nearness import find_line_number, find_names
 from .proof import find_proof
 from .same_calls import NEAR, find_place, match_calls
 from .steps import Course, End, find_steps
@@ -120,10 +120,7 @@ class _Search:
         between = [
             attempt
             for attempt in self.attempts[n + 1 : end.gone]
-            if attempt.call is not None
-            and attempt.is_done
-            and not attempt.failed
-            and attempt.seq > failed.end_seq
+            if attempt.is_done and not attempt.failed and _was_called_after(failed, attempt)
         ]
         last = self.attempts[end.gone]
         return Course(signature, failed, last, end, end.gone - n, between, self.bodies)
@@ -154,8 +151,9 @@ class _Search:
         replace = msgspec.structs.replace
         if fix.how == "edit":
             diff = self.bodies.get(fix.steps[0].seq, "")
-            hunk = pick_hunk(diff, find_names(signature.sample))
             path = fix.steps[0].files[0] if fix.steps[0].files else ""
+            words = find_names(signature.sample)
+            hunk = pick_hunk(diff, words, find_line_number(self._output(failed), path))
             return replace(
                 fix, change=hunk, diff=_cut_diff(f"{path}\n@@\n{hunk}" if hunk else diff)
             )
@@ -190,18 +188,19 @@ class _Search:
         if failed.call is None:
             return self._find_end_of_trouble(n)
         for m, later in self._iter_reachable(n):
-            if any(one.fingerprint == signature.fingerprint for one in later.signatures):
+            if signature.fingerprint in (one.fingerprint for one in later.signatures):
                 return None
             match = match_calls(failed, later, signature, (m - n) if gone is None else MAX_DISTANCE)
-            if later.failed:
-                # The same run with another error: this one is gone if a later run succeeds.
-                if gone is None and match == "same" and _is_gone(signature, self._output(later)):
-                    gone = m
-            elif match == "same" or (match is not None and gone is None):
+            if match is None or (gone is not None and match != "same"):
+                continue
+            if not later.failed:
                 proof = find_proof(failed, later, self._output(later), signature)
                 if proof is not None:
                     evidence = "" if match == "same" else match
                     return End(m if gone is None else gone, m, proof, evidence)
+            elif gone is None and match == "same" and _is_gone(signature, self._output(later)):
+                # The same run with another error: this one is gone if a later run succeeds.
+                gone = m
         return None
 
     def _find_end_of_trouble(self, n: int) -> End | None:
@@ -226,11 +225,22 @@ class _Search:
                 return
             if m - n > MAX_TASK_DISTANCE and self._has_prompt(failed.end_seq, later.seq):
                 return
-            if later.is_done and later.call is not None and later.seq > failed.end_seq:
+            if later.is_done and _was_called_after(failed, later):
                 yield m, later
 
     def _has_prompt(self, first: int, last: int) -> bool:
         return bisect_right(self.prompts, first) < bisect_left(self.prompts, last)
+
+
+def _was_called_after(failed: Attempt, later: Attempt) -> bool:
+    """Return True if the failure was known when the later call was made.
+
+    Calls that were sent together with the failing one answer nothing.
+    """
+    if later.call is None or later.seq <= failed.end_seq:
+        return False
+    known, called = failed.result.ts if failed.result else None, later.call.ts
+    return known is None or called is None or called >= known
 
 
 def _is_gone(signature: Signature, output: str) -> bool:

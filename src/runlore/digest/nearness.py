@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from . import Signature
 from .attempts import Attempt
+from .command_files import changed_files
 from .shell_commands import Command, installs, only_commits
 
 
@@ -50,6 +51,37 @@ _TEST_PARTS = re.compile(r"(?:^test_|_test$|[._-]test$|[._-]spec$|Tests?$)")
 def _stem(name: str) -> str:
     """Return a file name without extension and test marks, the same for a file and its tests."""
     return _TEST_PARTS.sub("", name.rpartition(".")[0])
+
+
+def find_places(text: str) -> dict[str, int]:
+    """Return the files of which a text names a line, by the last part of their paths."""
+    return {match[1]: int(match[2]) for match in _PLACES.finditer(text[:20_000])}
+
+
+def strip_places(text: str) -> str:
+    """Return a text without the files and lines that it names."""
+    return _PLACES.sub(" ", text)
+
+
+def find_line_number(output: str, path: str) -> int | None:
+    """Return the line of a file that the output of a failure names, if it does."""
+    return find_places(output).get(path.replace("\\", "/").rpartition("/")[2])
+
+
+_PLACES = re.compile(
+    r"(?:[\w@.+~-]*[/\\])*([\w@.+-]{1,80}\.[A-Za-z]{1,5})"
+    r"(?:\", line |:|\()(\d{1,6})(?![\w.])(?:[:,]\d{1,6})?\)?"
+)
+
+
+def changes_files(attempt: Attempt) -> bool:
+    """Return True for a command that edits files or resolves their conflicts."""
+    return _RESOLVES.search(attempt.shell) is not None or bool(changed_files(attempt.shell))
+
+
+_RESOLVES = re.compile(
+    r"\bgit (?:checkout|restore)\b.* --(?:ours|theirs)\b|\bgit (?:apply|am)\b|\bapply_patch\b"
+)
 
 
 def rank_commands(between: Sequence[Attempt], signature: Signature) -> list[tuple[int, Attempt]]:

@@ -78,6 +78,8 @@ def _match_commands(
         return "same" if _is_test_run(later) and _covers(other, mine, signature) else None
     if distance > NEAR or not set(mine.heads) & set(other.heads):
         return None
+    if _lacks_program_of_error(mine, other, signature):
+        return None
     return _match_changed(failed, later, signature)
 
 
@@ -101,6 +103,12 @@ def _is_same_command(failed: Attempt, later: Attempt) -> bool:
     if _has_script(failed, later):
         return mine.key == other.key and failed.text == later.text
     return mine.key == other.key or is_prepared(failed, later)
+
+
+def _lacks_program_of_error(mine: Command, other: Command, signature: Signature) -> bool:
+    """Return True if the program that reports the error, as in `perl: …`, is not run again."""
+    program = signature.sample.partition(":")[0]
+    return program in mine.programs and program not in other.programs
 
 
 def _has_script(failed: Attempt, later: Attempt) -> bool:
@@ -181,7 +189,8 @@ def _match_missing(program: str, mine: Command, other: Command, distance: int) -
     """
     if program in other.programs:
         return "same" if mine.key == other.key else None
-    if distance > NEAR:
+    only_reads_now = other.is_read_only and not mine.is_read_only
+    if distance > NEAR or only_reads_now:
         return None
     rest = mine.operands - {program}
     return "changed program" if rest and len(rest & other.operands) / len(rest) >= 0.5 else None
@@ -237,6 +246,8 @@ def has_named_change(signature: Signature, failed: Attempt, later: Attempt) -> b
     }
     if signature.kind == "shell" and named & {re.sub(r"['\"\\]", "", word) for word in added}:
         return True  # It was quoted.
+    if failed.command.is_read_only and not _keeps_rest(failed.command, later.command, named):
+        return False
     targets = [word for word in added if not word.startswith("-")]
     if any(_is_like(word, other.strip("'\"`;,()")) for word in named for other in targets):
         return True
@@ -244,6 +255,16 @@ def has_named_change(signature: Signature, failed: Attempt, later: Attempt) -> b
         return False
     mine, other = failed.command.operands, later.command.operands
     return not targets or len(mine & other) >= len(mine) / 2
+
+
+def _keeps_rest(mine: Command, other: Command, named: set[str]) -> bool:
+    """Return True if most of what the error does not name is in the later command as well.
+
+    Else something else was looked for in another place.
+    """
+    names = {posixpath.basename(word.rstrip("/")) for word in named} | named
+    rest = {word for word in mine.operands if not any(word in name for name in names)}
+    return len(rest & other.operands) >= len(rest) / 2
 
 
 def has_other_wrapper(failed: Attempt, later: Attempt) -> bool:

@@ -6,6 +6,7 @@ evidence for it (`fixes.SHARES`), or None if it does not apply. The first rule t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cached_property
 
@@ -14,13 +15,16 @@ import msgspec
 from ..model import shorten
 from . import FixKind, Proof, Signature, Step
 from .attempts import Attempt
-from .changes import likeness, rate_edit
+from .changes import changed_names, changed_words, likeness, only_adds_output, rate_edit
 from .nearness import (
+    changes_files,
     find_names,
+    find_places,
     find_quoted_names,
     rank_command,
     rank_commands,
     rate_nearness,
+    strip_places,
 )
 from .proof import has_own_status
 from .same_calls import (
@@ -69,7 +73,12 @@ class Course(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def edits(self) -> list[Attempt]:
-        return [attempt for attempt in self.between if attempt.action == "edit"]
+        """The edits in between that may have helped. More output helps nobody but the reader."""
+        return [
+            attempt
+            for attempt in self.between
+            if attempt.action == "edit" and not only_adds_output(self.bodies.get(attempt.seq, ""))
+        ]
 
     @cached_property
     def commands(self) -> list[tuple[int, Attempt]]:
@@ -84,6 +93,24 @@ class Course(msgspec.Struct, frozen=True, dict=True):
 
 def find_steps(course: Course) -> Steps:
     """Return what was done between an error and its end, the fix first, with its evidence."""
+    steps, evidence = _choose_steps(course)
+    if evidence.startswith("changed") and _is_timeout(course.signature):
+        # It may have been faster this time without any change.
+        evidence = "changed guessed"
+    return steps, evidence
+
+
+def _is_timeout(signature: Signature) -> bool:
+    return signature.kind != "shell" and _TIMED_OUT.search(signature.sample) is not None
+
+
+_TIMED_OUT = re.compile(
+    r"(?i)\btimed[ -]?out\b|\btimeout (?:of \d|exceeded|expired|after|reached|waiting)"
+    r"|\b\w*TimeoutE\w+|\bETIMEDOUT\b|deadline exceeded|exit code 124\b"
+)
+
+
+def _choose_steps(course: Course) -> Steps:
     if course.failed.action == "edit":
         return _steps_to_edit(course)
     if course.failed.action != "shell":
@@ -127,15 +154,30 @@ def _steps_to_changed_call(course: Course) -> Steps:
     """Return the steps to a call that was made differently: that, or an edit that the error
     names."""
     by_edits = _by_edits(course)
-    if by_edits is not None and by_edits[1] == "edit named":
+    is_dressing = _is_dressing(course)
+    if by_edits is not None and (by_edits[1] == "edit named" or is_dressing):
         return by_edits
     evidence = course.end.evidence
     is_doubtful = by_edits is not None or any(
-        installs(attempt.command) for _, attempt in course.commands
+        installs(attempt.command) or changes_files(attempt) for _, attempt in course.commands
     )
-    if evidence == "changed alike" and is_doubtful:
+    if is_doubtful and (evidence == "changed alike" or is_dressing):
         evidence = "changed guessed"
     return _last_as("changed", course), evidence
+
+
+def _is_dressing(course: Course) -> bool:
+    """Return True if a call only differs in flags that the error does not name, or in what is done
+    with its output."""
+    removed, added = changed_words(course.failed.text, course.last.text)
+    words = [word for word in (*removed, *added) if not _NUMBER.match(word)]
+    return all(
+        word.startswith("-") and word.partition("=")[0] not in course.signature.sample
+        for word in words
+    )
+
+
+_NUMBER = re.compile(r"\d+\Z")
 
 
 # ── the same call succeeds ────────────────────────────────────────────────────────────────────────
@@ -175,6 +217,8 @@ def _by_edits(course: Course) -> Steps | None:
         key=lambda entry: (entry[0], entry[1].seq),
     )
     steps = tuple(_step(edit, "edit") for _, edit in ranked[:MAX_STEPS])
+    if _is_elsewhere(ranked[0][1], course):
+        return steps, "edit guessed"
     is_quoted, nearness, _, shared = ranked[0][0]
     if is_quoted or nearness >= 2 or (nearness and shared):
         return steps, "edit named" if len(edits) <= MAX_NEAR_EDITS else "edit of many"
@@ -182,6 +226,16 @@ def _by_edits(course: Course) -> Steps | None:
     if course.signature.kind in ("test", "exception") and (shared or is_one_file):
         return steps, "edit alone"
     return steps, "edit guessed"
+
+
+def _is_elsewhere(edit: Attempt, course: Course) -> bool:
+    """Return True if the error names a line of another file, and no word that the edit changes."""
+    sample = course.signature.sample
+    places = find_places(sample)
+    if not places or edit.files & places.keys():
+        return False
+    words = find_names(strip_places(sample))
+    return not words & changed_names(course.bodies.get(edit.seq, ""))
 
 
 def _rank_edit(edit: Attempt, course: Course) -> tuple[bool, int, bool, int]:
