@@ -586,3 +586,80 @@ def test_a_large_body_takes_no_longer(piece: str) -> None:
     start = time.process_time()
     signature(body)
     assert time.process_time() - start < 0.25  # 50 ms on a machine that has nothing else to do
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "patching file lib/parser.c\npatch: **** malformed patch at line 7: @@ -1,3 +1,4 @@",
+        "patching file failed.c\nHunk #1 succeeded at 3.\npatch: **** malformed patch at line 7:",
+    ],
+)
+def test_a_patch_that_failed_says_so_in_its_own_line(text: str) -> None:
+    error = signature(text)
+    assert error is not None
+    assert error.sample.startswith("patch: **** malformed patch")
+
+
+def test_an_exception_that_was_ignored_is_none_beside_another() -> None:
+    raised = (
+        'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    load()\n'
+        "KeyError: 'name'\n"
+    )
+    ignored = (
+        "Exception ignored in: <function Pool.__del__ at 0x10>\nTraceback (most recent call last):"
+        '\n  File "pool.py", line 9, in __del__\n    self.close()\nOSError: handle is closed\n'
+    )
+    for text in (raised + ignored, ignored + raised):
+        error = signature(text)
+        assert error is not None
+        assert error.sample == "KeyError: 'name'"
+    error = signature(ignored)
+    assert error is not None
+    assert error.sample == "OSError: handle is closed"
+
+
+def test_with_go_test_v_the_reason_stands_before_the_failure() -> None:
+    text = (
+        "=== RUN   TestLoad\n    load_test.go:9: starting\n    load_test.go:12: got 1, want 2\n"
+        "--- FAIL: TestLoad (0.00s)\n=== RUN   TestSave\n    save_test.go:5: only a note\n"
+        "--- PASS: TestSave (0.00s)\nFAIL\nexit status 1"
+    )
+    line = find_error_line(text)
+    assert line is not None
+    assert (line.message, line.detail) == ("failed test: TestLoad", "got 1, want 2")
+    nested = (
+        "=== RUN   TestAll\n=== RUN   TestAll/empty\n    all_test.go:4: no rows\n"
+        "--- FAIL: TestAll (0.00s)\n    --- FAIL: TestAll/empty (0.00s)\n"
+        "=== RUN   TestMore\n    more_test.go:8: only a note\n--- PASS: TestMore (0.00s)\nFAIL"
+    )
+    line = find_error_line(nested)
+    assert line is not None
+    assert (line.message, line.detail) == ("failed test: TestAll/empty", "no rows")
+    plain = "--- FAIL: TestLoad (0.00s)\n    load_test.go:12: got 1, want 2\nFAIL\n"
+    line = find_error_line(plain)
+    assert line is not None
+    assert line.detail == "got 1, want 2"
+
+
+def test_the_cause_of_a_failed_signature_stands_below_the_name_of_the_file() -> None:
+    error = signature(
+        "error: Signing file /tmp/.buffer_x1\nCouldn't sign message: agent refused operation\n\n"
+        "fatal: failed to write commit object"
+    )
+    assert error is not None
+    assert error.sample == "Couldn't sign message: agent refused operation"
+    alone = signature("error: Signing file /tmp/.buffer_x1\nfatal: failed to write commit object")
+    assert alone is not None
+    assert alone.sample == "error: Signing file /tmp/.buffer_x1"
+
+
+def test_a_message_that_a_terminal_cut_within_a_word_is_joined() -> None:
+    message = "error: the archive that was uploaded yesterday has no manifest, so nothing was publ"
+    message += "ished at all"
+    assert signature(f"{message[:80]}\n{message[80:]}\n") == signature(message)
+    both = "main.c:3:1: error: " + "x" * 70 + "\nmain.c:9:1: error: " + "y" * 70
+    found = find_error_line(both)
+    assert found is not None
+    assert "\n" not in found.text
+    assert found.text.endswith("x")

@@ -72,9 +72,9 @@ def test_a_result_that_is_the_error_of_a_tool_is_no_success() -> None:
             "sed -n 200,260p lib/parse/main.ts",
         ),
         (
-            "perl -0pi -e 's/a/b/' main.go && go test ./store -run TestLoad",
-            "perl: warning: Setting locale failed: no such file or directory",
-            "go test ./store -run TestLoad",
+            "patch -p1 a.diff && go test ./store -run TestLoad -count 1",
+            "patch: **** Can't find file a.diff : No such file or directory",
+            "go test ./store -run TestLoad -count 1",
         ),
         (
             "gsed -i s/a/b/ main.go",

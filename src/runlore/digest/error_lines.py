@@ -27,7 +27,7 @@ from .error_forms import (
     find_test_failure,
     strip_prefix,
 )
-from .text import CONTROLS, HEAD_CHARS, TAIL_CHARS, build_finder, clean, split_lines
+from .text import CONTROLS, HEAD_CHARS, TAIL_CHARS, build_finder, clean, join_wrapped, split_lines
 
 NEAR_END, END = 1500, 4000
 """Characters at the end of an output where a program reports its failure, without and with blanks
@@ -45,9 +45,9 @@ def find_error_lines(body: str, *, proof: bool = False) -> list[ErrorLine]:
     With `proof` only the forms that may prove an error are tried.
     """
     head, tail = split_lines(body)
-    lines = _strip_frame(head)
+    lines = join_wrapped(_strip_frame(head))
     middle = len(lines)
-    lines += tail
+    lines += join_wrapped(tail)
     first = _find_first(body, lines, middle, proof=proof)
     if first is None:
         return []

@@ -38,6 +38,44 @@ def split_lines(text: str) -> tuple[list[str], list[str]]:
     return _to_lines(clean(head[:end] if end > 0 else head)), _to_lines(clean(tail[start + 1 :]))
 
 
+def join_wrapped(lines: list[str]) -> list[str]:
+    """Return lines of which those are joined that a terminal cut in the middle of a word.
+
+    Such a line is as long as the terminal is wide, and no line is longer than that. A width that is
+    not usual must have cut several lines.
+    """
+    width = max(map(len, lines), default=0)
+    if width < min(_WIDTHS):
+        return lines
+    goes_on = {n for n in range(1, len(lines)) if _is_cut(lines[n - 1], lines[n], width)}
+    if width not in _WIDTHS and len(goes_on) < _MIN_CUTS:
+        return lines
+    joined: list[str] = []
+    for n, line in enumerate(lines):
+        if n in goes_on:
+            joined[-1] += line
+        else:
+            joined.append(line)
+    return joined
+
+
+def _is_cut(line: str, following: str, width: int) -> bool:
+    return (
+        len(line) == width
+        and line[-1].isalnum()
+        and _GOES_ON.match(following) is not None
+        and _OWN_PLACE.match(following) is None
+    )
+
+
+_WIDTHS = frozenset({80, 100, 120, 132, 160, 200})
+"""Usual widths of terminals."""
+_MIN_CUTS = 2
+_GOES_ON = re.compile(r"[a-z0-9]")
+_OWN_PLACE = re.compile(r"\S{1,200}[:(]\d|\S{1,60}: ")
+"""The beginning of a message that stands for itself, like `a.go:3: …` or `ld: …`."""
+
+
 def clean(text: str) -> str:
     """Return the text without terminal control.
 

@@ -17,28 +17,46 @@ FRAME = '  File "'
 def find_python_exception(lines: list[str]) -> ErrorLine | None:
     """Return the exception below the last frame that has one.
 
-    In a chain that is the last exception.
+    In a chain that is the last exception. One that the interpreter ignored only counts if there is
+    no other.
     """
+    ignored: ErrorLine | None = None
     for n in range(len(lines) - 1, -1, -1):
-        if FRAME not in lines[n][:40]:
+        if FRAME not in lines[n][:40] or (line := _find_raised(lines, n)) is None:
             continue
-        for m in range(n + 1, len(lines)):
-            line = (
-                _BORDER.sub("", lines[m], count=1)
-                if lines[m].lstrip()[:1] in ("|", "+")
-                else lines[m]
-            )
-            if (
-                not line
-                or line[0].isspace()
-                or line.startswith(("Traceback", "During handling", "The above exception"))
-            ):
-                continue
-            raised = _RAISED.match(line)
-            if raised and _EXCEPTION_NAME.match(raised[1]) and not raised[1].endswith("Warning"):
-                return _exception(raised[1], raised[2] or _next_line(lines, m), line)
-            break
+        if not _is_ignored(lines, n):
+            return line
+        ignored = ignored or line
+    return ignored
+
+
+def _find_raised(lines: list[str], n: int) -> ErrorLine | None:
+    """Return the exception in the first line below a frame that is not part of the traceback."""
+    for m in range(n + 1, len(lines)):
+        line = lines[m]
+        if line.lstrip()[:1] in ("|", "+"):
+            line = _BORDER.sub("", line, count=1)
+        if not line or line[0].isspace() or line.startswith(_WITHIN_TRACEBACK):
+            continue
+        raised = _RAISED.match(line)
+        if raised and _EXCEPTION_NAME.match(raised[1]) and not raised[1].endswith("Warning"):
+            return _exception(raised[1], raised[2] or _next_line(lines, m), line)
+        return None
     return None
+
+
+_WITHIN_TRACEBACK = ("Traceback", "During handling", "The above exception")
+
+
+def _is_ignored(lines: list[str], n: int) -> bool:
+    """Return True if the traceback of a frame stands under "Exception ignored in"."""
+    top = next((m for m in range(n - 1, -1, -1) if not lines[m][:1].isspace()), -1)
+    if top > 0 and lines[top].startswith("Traceback"):
+        top -= 1
+    return top >= 0 and lines[top].startswith(_IGNORED)
+
+
+_IGNORED = "Exception ignored "
 
 
 def _next_line(lines: list[str], n: int) -> str:

@@ -6,6 +6,7 @@ An exception is the same with and without a test runner; failed assertions diffe
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
 from .line import ErrorLine
 from .messages import PREFIX
@@ -68,7 +69,7 @@ def find_test_failure(lines: list[str], n: int) -> ErrorLine | None:
                 "test",
                 f"failed test: {name}",
                 line.strip(),
-                detail=_find_assertion(line[match.end() :], lines[n + 1 : n + 4]),
+                detail=_find_reason(lines, n, match),
                 # Below `PASSES` there are headings of passed tests.
                 is_strong=word != "___",
             )
@@ -82,6 +83,30 @@ _SAYS_WHY = re.compile(
     r"(?i)\s{2,}(?:\S{1,100}:\d{1,6}: |E\s+|(?=Error|Expect|Assert|Received|panic|\w+Error))"
     r"(.{4,300})"
 )
+
+
+def _find_reason(lines: list[str], n: int, match: re.Match[str]) -> str:
+    """Return why a test failed: what stands in its line or below it, and with `go test -v` what it
+    printed before."""
+    if "--- FAIL: " in match[0] and any(_GO_RUNS.match(line) for line in lines[:n]):
+        return _find_go_reason(lines[:n], match[1])
+    return _find_assertion(match.string[match.end() :], lines[n + 1 : n + 4])
+
+
+def _find_go_reason(above: list[str], test: str) -> str:
+    """Return the last message that a test printed while it ran."""
+    for n in range(len(above) - 1, -1, -1):
+        runs = _GO_RUNS.match(above[n])
+        if runs is None or runs[1] != test:
+            continue
+        printed = list(takewhile(lambda line: not _GO_MARKS.match(line), above[n + 1 :]))
+        if reason := _find_assertion("", printed[::-1]):
+            return reason
+    return ""
+
+
+_GO_RUNS = re.compile(r"=== (?:RUN|NAME|CONT)\s+(\S+)\Z")
+_GO_MARKS = re.compile(r"=== |\s*--- ")
 
 
 def _find_assertion(rest: str, below: list[str]) -> str:

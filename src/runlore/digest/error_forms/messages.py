@@ -32,7 +32,7 @@ _speaks_http = build_finder(
 _SAYS_ERROR = re.compile(
     r"(?i)(?:\s{0,4}(?:[✗✕✖×❌] )?(?:\[?[\w@./:-]{1,60}[\]:] ){0,2}(?:\w{1,30}"
     r" )?\[?(?:fatal|error|err!|exception)\b[\]:! ]"
-    r"|\S{1,60}: \*\*\* |\s{0,4}[✗✕✖×❌] )(?P<message>.{2,})"
+    r"|\S{1,60}: \*{3,4} |\s{0,4}[✗✕✖×❌] )(?P<message>.{2,})"
 )
 _WRAPPER_WORDS = (
     "exited with code", "exited with status", "exited with error", "command failed", "elifecycle",
@@ -85,11 +85,22 @@ def find_git_error(lines: list[str], n: int) -> ErrorLine | None:
     if match is None:
         return None
     rejected, conflict, fatal, unapplied, error = match.groups()
+    if error and error.startswith(_SIGNING) and (cause := _find_cause_below(lines, n)):
+        return ErrorLine("git", cause, cause, is_strong=True)
     if rejected:
         return ErrorLine("git", f"push rejected {rejected}", lines[n].strip(), is_strong=True)
     if conflict:
         return ErrorLine("git", conflict, lines[n].strip(), is_strong=True)
     return ErrorLine("git", fatal or unapplied or error, lines[n].strip(), is_strong=True)
+
+
+_SIGNING = "error: Signing file "
+
+
+def _find_cause_below(lines: list[str], n: int) -> str:
+    """Return what the program that signs says below the line that only names a file."""
+    below = lines[n + 1].strip() if n + 1 < len(lines) else ""
+    return "" if below.startswith("fatal: ") else below
 
 
 def find_http_error(lines: list[str], n: int) -> ErrorLine | None:
