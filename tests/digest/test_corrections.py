@@ -135,12 +135,14 @@ def test_what_was_typed_when_a_call_was_refused_is_a_correction(
     assert corrections(refused(body)) == ([text] if text else [])
 
 
-def test_an_instruction_after_a_stop_is_a_correction_unless_the_agent_may_go_on() -> None:
-    def stopped(text: str) -> list[str]:
-        line = Timeline().say("set it up").call("npm install", "ok").reply("Now the tests.")
-        line.add("human_intervention", "[Request interrupted by user]", native="interrupt")
-        return corrections(line.say(text))
+def stopped(text: str) -> list[str]:
+    """Return the corrections of a session in which this was said after the agent was stopped."""
+    line = Timeline().say("set it up").call("npm install", "ok").reply("Now the tests.")
+    line.add("human_intervention", "[Request interrupted by user]", native="interrupt")
+    return corrections(line.say(text))
 
+
+def test_an_instruction_after_a_stop_is_a_correction_unless_the_agent_may_go_on() -> None:
     assert stopped("put the tests in another folder") == ["put the tests in another folder"]
     assert stopped("sorry, I mistyped, continue") == []
     assert stopped("are you still there?") == []
@@ -151,3 +153,117 @@ def test_a_person_who_changes_a_request_before_any_work_corrects_nobody() -> Non
     line = Timeline().say("set it up")
     line.add("human_intervention", "[Request interrupted by user]", native="interrupt")
     assert corrections(line.say("use pnpm for it")) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "use yarn for this",
+        "do we even need the second test?",
+        "the lock file is already there",
+        "I want a cleaner way to install it",
+        "that is too much, one test will do",
+        "I don't want tests for the docs",
+        "let's keep the old runner",
+        "改用另一个目录",
+    ],
+)
+def test_what_redirects_a_stopped_agent_is_a_correction(text: str) -> None:
+    assert stopped(text) == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "now write the release notes",
+        "commit and push",
+        "here are the credentials for the registry",
+        "what is the name of the branch?",
+        "Never mind! I'd like you to add a section about limits",
+        "In src/load.ts around lines 4 to 9, the listener leaks; remove it when it is done.",
+        "提交并推送",
+    ],
+)
+def test_the_next_step_after_a_stop_is_no_correction(text: str) -> None:
+    assert stopped(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the connection broke, please continue",
+        "I was offline. try again",
+        "sorry, my laptop crashed and it broke, pick up where you left off",
+        "we hit the usage limit, it is not working any more until noon. Resume now",
+        "网络断了，继续",
+    ],
+)
+def test_going_on_after_a_failure_of_the_network_is_no_correction(text: str) -> None:
+    assert after("API Error: no connection", text) == []
+    assert stopped(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "are you sure?",
+        "are you sure this is right? please check it once more",
+        "double-check that nothing is broken",
+        "can you verify that the login is not broken on phones",
+        "please review it again and look for what still fails",
+        "make sure it is not the same error",
+        "re-check which findings are still wrong",
+    ],
+)
+def test_a_request_to_look_at_the_work_again_is_no_correction(text: str) -> None:
+    assert after("Done, it works now.", text) == []
+
+
+def test_a_doubt_with_its_reason_is_a_correction() -> None:
+    text = "are you sure the cache is at fault? I turned it off and it is as slow as before"
+    assert after("Done, it works now.", text) == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the old importer is broken for large files, so we need our own",
+        "their documentation is wrong about the limit",
+        "customers say that the search is not working on phones",
+        "the existing dashboard looks terrible",
+        "why would you choose a queue here?",
+        "the problem is that people forget their passwords",
+        "there is the same bug in the exporter",
+    ],
+)
+def test_criticism_of_something_else_than_the_work_is_no_correction(text: str) -> None:
+    assert after("Done, it works now.", text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "fyi the staging server is broken today",
+        "for context: the importer does not work with old files",
+        "by the way, the docs are wrong about this flag",
+        f"in context of this:\n{PASTE}",
+        "don't deploy yet, first show me the plan",
+        "stop here for today",
+    ],
+)
+def test_added_information_and_limits_of_the_next_step_are_no_corrections(text: str) -> None:
+    assert after("Done, it works now.", text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the issue is the formatter, not the build",
+        "why do you keep deleting the header?",
+        "the new importer is broken",
+        "got the same error as before",
+        "The user complained about prompts. But this is still broken",
+    ],
+)
+def test_criticism_of_the_work_stays_a_correction(text: str) -> None:
+    assert after("Done, it works now.", text) == [text]

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 ENGLISH_OPENINGS = (
     r"(?:wait|hold on|hang on)\b(?! (?:for|until|till|a (?:bit|moment|minute))\b)",
-    r"(?:stop\b(?! the (?:server|app|process|container|service|run))|undo\b|revert\b|roll ?back\b)",
-    r"(?:don'?t|do not|please don'?t|never|you (?:should|must)(?:n'?t| not)) (?!worry|forget|mind)",
+    r"(?:stop\b(?! (?:the (?:server|app|process|container|service|run)|here|for|after|when|once)\b)"
+    r"|undo\b|revert\b|roll ?back\b)",
+    r"(?:don'?t|do not|please don'?t|never|you (?:should|must)(?:n'?t| not))"
+    r" (?!worry|forget|mind|.{0,40}\byet\b)",
     r"(?:that|this|it|these|those)(?:'?s| is| was| are| were| still| does| did| do| looks?)?"
     r" ?(?:not|n'?t|wrong|incorrect|broken|bad|worse|still)\b",
     r"(?:that|this|it)(?:'?s| is) (?:too? much\b|too |the wrong |wrong|annoying"
@@ -18,7 +20,8 @@ ENGLISH_OPENINGS = (
     r"(?:doesn'?t|does not|didn'?t|did not|isn'?t|not) (?:work|fix|right|correct|what|the same)",
     r"still (?:doesn'?t|does not|not|isn'?t|fail|broken|wrong|the same|see|get|no\b|there|have)",
     r"(?:wrong|incorrect)\b",
-    r"why (?:did|didn'?t|are|aren'?t|have|haven'?t|would|were|do|don'?t) you\b",
+    r"why (?:did|didn'?t|are|aren'?t|have|haven'?t|were|don'?t) you\b",
+    r"why do you (?:keep|still|always|insist|ignore)\b",
     r"why (?:is|are|does) (?:it|this|that|there) (?:still|not|only|\d)",
     r"you (?:broke|forgot|missed|didn'?t|did not|ignored|removed|deleted|misunderstood|skipped"
     r"|were supposed|should have|shouldn'?t|are wrong|keep |still |left out|changed the)",
@@ -38,8 +41,8 @@ ENGLISH_OPENINGS = (
     r"|you (?:said|didn'?t|did not|still|forgot)|it (?:still|doesn'?t|isn'?t)"
     r"|that'?s (?:not|wrong))",
     r"(?:oh no|fgs|wtf|wth|argh|nooo*)\b",
-    r"are you sure\b",
-    r"(?:the (?:real |actual )?(?:issue|problem) is)\b",
+    r"are you sure\b[^?]{0,200}\?\s*(?!(?:please|can you|could you|just)\b)\S+(?:\s+\S+){3}",
+    r"the (?:(?:real|actual) (?:issue|problem) is\b|(?:issue|problem) is [^.]{2,80}\bnot\b)",
     r"let'?s (?:not|instead)\b",
     r"something (?:broke|is (?:broken|off|wrong))",
     r"(?:again[,:]|as i said|like i said)",
@@ -69,7 +72,7 @@ ENGLISH_PHRASES = (
     r"\bdon'?t like (?:it|this|that|how)\b",
     r"\b(?:is|are) (?:still )?broken\b",
     r"\b(?:get|got|getting|see|seeing) (?:an?|this|the(?: same)?|another|these)(?: \w+)? errors?\b",
-    r"\b(?:the )?same (?:error|issue|problem|bug)\b",
+    r"\b(?:the )?same (?:error|issue|problem|bug)\b(?! (?:in|for|with)\b)",
     r"\bnot (?:showing|appearing|loading|rendering|visible|updating)\b",
     r"\bnothing (?:changed|changes|happens|happened)\b",
     r"\bnow (?:it|i|the \w+) (?:says?|fails?|gets?|is broken)\b",
@@ -90,9 +93,23 @@ ENGLISH_PHRASES = (
     r"\bdid you (?:just )?(?:update|change|delete|remove|touch) my\b",
 )
 
+REDIRECTS = (
+    r"(?:please |just |let'?s )*(?:use|keep|skip|try|focus|stick|stay|go with|forget|ignore|leave)"
+    r"\b",
+    r".*\b(?:instead|rather|(?:in|to|into|with|use|from|the) (?:an)?other|different(?:ly)?|already"
+    r"|actually|only (?:the|use|want|need|a|for|on|in)|even need|cleaner|simpler|wrong|no need"
+    r"|too (?:much|many|long|slow|big|complicated)|should(?:n'?t)?"
+    r"|(?:don'?t|do not|didn'?t|doesn'?t|isn'?t|aren'?t|not) \w+"
+    r"|needs? to (?:use|be|find|keep))\b",
+    r".*(?:而是|改用|应该|應該|不用|换成|先不|代わりに|ではなく|대신|말고)",
+    r".*\b(?:stattdessen|lieber|nicht|plutôt|au lieu|en vez|en lugar|mejor|em vez|invece|liever"
+    r"|вместо|лучше)\b",
+)
+"""What redirects an agent that was stopped, from the beginning of a message."""
+
 OPENINGS = {
     "de": (
-        r"(?:falsch|stopp?|halt)\b",
+        r"(?:falsch|stopp|halt)\b",
         r"(?:das|dies|es) (?:ist|war|geht|funktioniert|stimmt|klappt|passt|soll(?:te)?)"
         r"(?: so| (?:immer )?noch| immer)? (?:nicht|falsch|kaputt)\b",
         r"(?:so|bitte|noch|immer noch) nicht\b",
@@ -105,7 +122,7 @@ OPENINGS = {
         r"(?:stattdessen|sondern)\b",
     ),
     "fr": (
-        r"(?:faux|arrête[rsz]?|stop)(?:[ ,.!]|$)",
+        r"(?:faux|arrête[rsz]?)(?:[ ,.!]|$)",
         r"(?:ce n'est pas|c'est (?:faux|pas|incorrect|toujours)|pas comme ça)\b",
         r"(?:ça|cela|il) ne (?:marche|fonctionne|va) (?:toujours )?pas\b",
         r"(?:toujours pas|encore (?:une erreur|cassé|le même))",
@@ -142,7 +159,7 @@ OPENINGS = {
         r"(?:volevo|intendevo|ho detto|avevo chiesto)\b",
     ),
     "nl": (
-        r"(?:fout|verkeerd|stop)\b",
+        r"(?:fout|verkeerd)\b",
         r"(?:dat|dit|het) (?:is|was|werkt|klopt|gaat)(?: nog)?(?: steeds)? (?:niet|fout)\b",
         r"(?:werkt|klopt) (?:nog steeds |nog )?niet\b",
         r"(?:nog steeds|niet zo)\b",

@@ -21,6 +21,7 @@ from .correction_words import (
     ENGLISH_PHRASES,
     OPENINGS,
     PHRASES,
+    REDIRECTS,
     STRONG_PHRASES,
 )
 from .statements import extract_request, is_stop
@@ -100,11 +101,29 @@ def _find_correction(message: str, context: _Context) -> str:
     if not text or is_small_talk(text) or _REVIEW.match(text):
         return ""
     low = _lowered(text)
+    if _resumes(low):
+        return ""
     if context.was_stopped:
-        return "" if _goes_on(low) or _STATUS.match(low) else text
+        return text if _redirects(low) else ""
     if rejects(text, is_answer=_asks(context.reply)) or _pastes_failure(message, context):
         return text
     return ""
+
+
+def _redirects(low: str) -> bool:
+    """Return True if an agent that was stopped is to do something else, or the same differently.
+
+    The next task is none of its business.
+    """
+    if _goes_on(low) or _STATUS.match(low):
+        return False
+    start, _ = _after_lead_in(low)
+    return rejects(low) or _REDIRECTS.match(low[:_PHRASE_CHARS], start) is not None
+
+
+def _resumes(low: str) -> bool:
+    """Return True if work goes on after a failure outside of it: of the network, of a machine."""
+    return _OUTAGE.search(low) is not None and _CONTINUES.search(low) is not None
 
 
 def rejects(text: str, *, is_answer: bool = False) -> bool:
@@ -116,12 +135,21 @@ def rejects(text: str, *, is_answer: bool = False) -> bool:
     start, is_no = _after_lead_in(low)
     if (is_no and not is_answer) or _OPENINGS.match(low, start):
         return True
-    if _APPROVES.match(low):
+    if _APPROVES.match(low) or _VERIFIES.match(low, start) or _INFORMS.match(low, start):
         return False
     beginning = low[:_PHRASE_CHARS]
     if _STRONG_PHRASES.search(beginning):
         return True
-    return _ASKS_FOR.match(low, start) is None and _PHRASES.search(beginning) is not None
+    if _ASKS_FOR.match(low, start) is not None:
+        return False
+    return any(not _is_about_others(match) for match in _PHRASES.finditer(beginning))
+
+
+def _is_about_others(match: re.Match[str]) -> bool:
+    """Return True if the sentence of a phrase is about what others wrote or said."""
+    text = match.string
+    begin = max(text.rfind(mark, 0, match.start()) for mark in ".!?\n")
+    return _OF_OTHERS.search(text, begin + 1, match.end()) is not None
 
 
 def _lowered(text: str) -> str:
@@ -156,6 +184,7 @@ _LEAD_IN = re.compile(
 _OPENINGS = re.compile(
     "|".join([*ENGLISH_OPENINGS, *(each for words in OPENINGS.values() for each in words)])
 )
+_REDIRECTS = re.compile("|".join(REDIRECTS), re.DOTALL)
 _STRONG_PHRASES = re.compile("|".join(STRONG_PHRASES))
 _PHRASES = re.compile("|".join([*ENGLISH_PHRASES, *PHRASES]))
 _ASKS_FOR = re.compile(
@@ -171,14 +200,40 @@ _APPROVES = re.compile(
     r"|(?:it|that|this) (?:seems to )?(?:now )?works?\b(?! (?:only|but))|ja\b|oui\b|sí\b|sim\b|да\b"
     r"|好的?|可以|はい|네\b"
 )
+_VERIFIES = re.compile(
+    r"(?:(?:can|could|would) you |please |also |just |now |once more )*"
+    r"(?:(?:double|cross|sanity)[- ]?check|re-?(?:check|verify|review|read|test|validate)|verify"
+    r"|validate|confirm|review|check|test|make sure|ensure|look (?:again|once more)"
+    r"|take another look|have another look)\b"
+)
+"""How a request begins to look at the work again, which may be fine."""
+_INFORMS = re.compile(
+    r"(?:fyi|for (?:your )?(?:info(?:rmation)?|context|reference)|in (?:the )?context of|btw"
+    r"|by the way|just so you know|(?:more |some )?(?:context|background|details)[:,]"
+    r"|some (?:more )?(?:context|background))\b"
+)
+"""How a message begins that adds information."""
+_OF_OTHERS = re.compile(
+    r"\b(?:the|our) (?:old|current|existing|original|upstream|legacy|official|third[- ]party)\b"
+    r"|\btheir\b|\bupstream\b|\b(?:users?|customers?|clients?|people|they|he|she|somebody|someone)"
+    r" (?:say|said|complain|report|see|get|told|think|claim|ha[sd]|have)"
+)
+"""What says that a sentence is about the work of others, which may be the next task."""
+_OUTAGE = re.compile(
+    r"\b(?:network|connection|internet|wi-?fi|vpn|offline|online|power|battery|laptop|computer"
+    r"|rate.?limit|usage limit|quota|credits|overloaded|api error|crash(?:ed)?|rebooted|restarted"
+    r"|disconnected|timed out)\b|网络|断网|断线"
+)
 _CONTINUES = re.compile(
-    r"\b(?:continue|go on|carry on|keep going|proceed|resume|try again|retry|weiter|continua|继续)"
+    r"\b(?:continue|go on|carry on|keep going|proceed|resume|try again|retry|pick up where|weiter"
+    r"|continua)|继续"
 )
 _STATUS = re.compile(r"(?:are you (?:still )?there|what happened|how(?:'s| is) it going|status)\b")
 _REVIEW = re.compile(
     r"(?:(?:pr|code|review(?:er)?|more)\W{1,3}){0,2}(?:feedback|findings?|review)\b"
     r"|(?:first|second|third|another|one more) (?:pass|remaining)\b|one remaining finding"
-    r"|\d+\. (?:high|medium|low|critical|minor|major|nit)\b|#{1,4} ?(?:findings|review)",
+    r"|\d+\. (?:high|medium|low|critical|minor|major|nit)\b|#{1,4} ?(?:findings|review)"
+    r"|in \S{3,200} (?:around|at|on) lines? \d",
     re.IGNORECASE,
 )
 """A review that was pasted: the next task."""
@@ -187,7 +242,11 @@ _REVIEW = re.compile(
 def _goes_on(low: str) -> bool:
     """Return True if a stopped agent is only asked to continue, or praised."""
     start, _ = _after_lead_in(low)
-    if low.startswith("sorry") or _APPROVES.match(low) or _CONTINUES.match(low, start):
+    if (
+        low.startswith(("sorry", "never mind", "nevermind"))
+        or _APPROVES.match(low)
+        or _CONTINUES.match(low, start)
+    ):
         return True
     return len(low.split()) < 8 and _CONTINUES.search(low) is not None
 
@@ -198,7 +257,8 @@ def _pastes_failure(message: str, context: _Context) -> bool:
     text = message[:_MAX_PASTE_CHARS]
     if "\n" not in text and len(text) < 200:
         return False
-    if _ASKS_FOR.match(_lowered(text)) or not _find_failures(text):
+    low = _lowered(text)
+    if _ASKS_FOR.match(low) or _INFORMS.match(low) or not _find_failures(text):
         return False
     is_done = context.calls > 0 and _DONE.search(context.reply[-3000:]) is not None
     return is_done or _CODE.search(context.reply) is not None
