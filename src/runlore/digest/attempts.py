@@ -56,7 +56,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """True if an end is known, good or bad."""
     failed: bool
     is_refused: bool = False
-    """True if a person did not allow it. It is evidence of nothing else."""
+    """True if it was not allowed or not run: evidence of nothing else."""
     signatures: tuple[Signature, ...] = ()
     """The errors of the result, the most telling first: each failed test is one."""
     shell: str = ""
@@ -145,7 +145,8 @@ _TOOL_ERROR = "<tool_use_error>"
 
 
 def _is_refusal(result: SessionEvent, bodies: Mapping[int, str]) -> bool:
-    """Return True if a person or a policy did not allow the call, or interrupted it."""
+    """Return True if a person or a policy did not allow the call, or interrupted it, or if it was
+    not run because of another one."""
     if result.kind == "human_intervention":
         return is_stop(result)
     beginning = bodies.get(result.seq, "")[:600]

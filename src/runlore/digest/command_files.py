@@ -297,13 +297,20 @@ def _without_target(words: list[str]) -> tuple[list[str], str | None]:
 def _in_place(program: str, words: list[str], operands: list[str]) -> list[str]:
     """Return the files that sed or perl change in place."""
     options = [word for word in words if word.startswith("-") and word != "-"]
-    if program == "perl":
-        is_in_place = any(re.match(r"-[a-zA-Z0]*i", word) for word in options)
-        has_script = any(re.fullmatch(r"-[a-zA-Z0]*[eE]", word) for word in options)
-        # The text of `-pie '…'` is an operand here, as that of `-pi -e '…'` is not.
-        is_separate = any(word in ("-e", "-E") for word in options)
-        skipped = 1 if has_script and not is_separate else 0
-        return operands[skipped:] if is_in_place and has_script else []
+    return (_changed_by_perl if program == "perl" else _changed_by_sed)(options, operands)
+
+
+def _changed_by_perl(options: list[str], operands: list[str]) -> list[str]:
+    is_in_place = any(re.match(r"-[a-zA-Z0]*i", word) for word in options)
+    has_script = any(re.fullmatch(r"-[a-zA-Z0]*[eE]", word) for word in options)
+    if not (is_in_place and has_script):
+        return []
+    # The text of `-pie '…'` is an operand here, as that of `-pi -e '…'` is not.
+    is_separate = any(word in ("-e", "-E") for word in options)
+    return operands if is_separate else operands[1:]
+
+
+def _changed_by_sed(options: list[str], operands: list[str]) -> list[str]:
     if not any(re.match(r"-[nErsz]*i|--in-place", word) for word in options):
         return []
     # Without -e the first operand is the script; on macOS an empty suffix stands before it.

@@ -86,26 +86,39 @@ def group(forms: set[_Form]) -> dict[_Form, _Form]:
 
 def _leave_one_out(forms: set[_Form]) -> dict[_Form, _Form]:
     """Turn a word into a variable where enough forms differ in it alone."""
-    values: dict[tuple[int, _Form], set[str]] = defaultdict(set)
+    values: _Values = defaultdict(set)
     for form in forms:
         for n, word in enumerate(form):
             if n and _is_word(word):
-                values[n, (*form[:n], "", *form[n + 1 :])].add(word)
-    result: dict[_Form, _Form] = {}
-    for form in forms:
-        new = list(form)
-        constant = sum(map(_is_constant, form))
-        for n, word in enumerate(form):
-            if n == 0 or not _is_word(word) or word == PLACEHOLDER or _is_identity(form, n):
-                continue
-            variants = values[n, (*form[:n], "", *form[n + 1 :])]
-            is_value = PLACEHOLDER in variants or _follows_equals(form, n) or _is_quoted(form, n)
-            needed = 2 if is_value else MIN_VALUES
-            if len(variants) >= needed and constant > MIN_WORDS:
-                new[n] = PLACEHOLDER
-                constant -= 1
-        result[form] = tuple(new)
-    return result
+                values[_without(form, n)].add(word)
+    return {form: _leave_out_variable(form, values) for form in forms}
+
+
+_Values = dict[tuple[int, _Form], set[str]]
+"""The words that stand at a place of forms which are equal apart from it."""
+
+
+def _without(form: _Form, n: int) -> tuple[int, _Form]:
+    return n, (*form[:n], "", *form[n + 1 :])
+
+
+def _leave_out_variable(form: _Form, values: _Values) -> _Form:
+    """Return a form with its variable words left out, as long as enough others remain."""
+    new = list(form)
+    constant = sum(map(_is_constant, form))
+    for n in range(1, len(form)):
+        if constant > MIN_WORDS and _is_variable(form, n, values):
+            new[n] = PLACEHOLDER
+            constant -= 1
+    return tuple(new)
+
+
+def _is_variable(form: _Form, n: int, values: _Values) -> bool:
+    if not _is_word(form[n]) or form[n] == PLACEHOLDER or _is_identity(form, n):
+        return False
+    variants = values[_without(form, n)]
+    is_value = PLACEHOLDER in variants or _follows_equals(form, n) or _is_quoted(form, n)
+    return len(variants) >= (2 if is_value else MIN_VALUES)
 
 
 def _merge_alike(forms: set[_Form]) -> dict[_Form, _Form]:

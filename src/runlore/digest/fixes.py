@@ -187,11 +187,9 @@ class _Search:
         failed, gone = self.attempts[n], None
         if failed.call is None:
             return self._find_end_of_trouble(n)
-        for m, later in self._iter_reachable(n):
-            if signature.fingerprint in (one.fingerprint for one in later.signatures):
-                return None
-            match = match_calls(failed, later, signature, (m - n) if gone is None else MAX_DISTANCE)
-            if match is None or (gone is not None and match != "same"):
+        for m, match in self._iter_repeats(n, signature):
+            later = self.attempts[m]
+            if gone is not None and match != "same":
                 continue
             if not later.failed:
                 proof = find_proof(failed, later, self._output(later), signature)
@@ -202,6 +200,16 @@ class _Search:
                 # The same run with another error: this one is gone if a later run succeeds.
                 gone = m
         return None
+
+    def _iter_repeats(self, n: int, signature: Signature) -> Iterator[tuple[int, str]]:
+        """Yield the numbers of later runs of a call until the error occurs again, each with how it
+        is known to be the same call."""
+        for m, later in self._iter_reachable(n):
+            if any(one.fingerprint == signature.fingerprint for one in later.signatures):
+                return
+            match = match_calls(self.attempts[n], later, signature, m - n)
+            if match is not None:
+                yield m, match
 
     def _find_end_of_trouble(self, n: int) -> End | None:
         """Return the end of an error that belongs to no call, like an overloaded service: the agent

@@ -76,11 +76,7 @@ def _match_commands(
         return _match_missing(signature.name, mine, other, distance)
     if _is_test_run(failed):
         return "same" if _is_test_run(later) and _covers(other, mine, signature) else None
-    if distance > NEAR or not set(mine.heads) & set(other.heads):
-        return None
-    if _lacks_program_of_error(mine, other, signature):
-        return None
-    return _match_changed(failed, later, signature)
+    return _match_changed(failed, later, signature) if distance <= NEAR else None
 
 
 def _may_match(command: Command, text: str, signature: Signature) -> bool:
@@ -117,12 +113,14 @@ def _has_script(failed: Attempt, later: Attempt) -> bool:
 
 def _match_changed(failed: Attempt, later: Attempt, signature: Signature) -> str | None:
     """Return how a command with other words is known to have the same purpose."""
+    mine, other = failed.command, later.command
+    if not set(mine.heads) & set(other.heads) or _lacks_program_of_error(mine, other, signature):
+        return None
     alike = likeness(failed.text, later.text)
     if _has_script(failed, later):
         return "changed script" if alike >= MIN_SCRIPT_LIKENESS else None
     if alike >= MIN_NAMED_LIKENESS and has_named_change(signature, failed, later):
         return "changed named"
-    mine, other = failed.command, later.command
     is_alike = alike >= MIN_LIKENESS and not mine.is_read_only and _share_target(mine, other)
     return "changed alike" if is_alike else None
 
@@ -238,12 +236,7 @@ def has_named_change(signature: Signature, failed: Attempt, later: Attempt) -> b
     read.
     """
     removed, added = changed_words(failed.text, later.text)
-    named = {
-        word
-        for changed in removed
-        for word in {changed.strip("'\"`;,()"), *_VALUES.findall(changed)}
-        if len(word) > 2 and " " not in changed and word in signature.sample
-    }
+    named = _find_named(removed, signature)
     if signature.kind == "shell" and named & {re.sub(r"['\"\\]", "", word) for word in added}:
         return True  # It was quoted.
     if failed.command.is_read_only and not _keeps_rest(failed.command, later.command, named):
@@ -255,6 +248,16 @@ def has_named_change(signature: Signature, failed: Attempt, later: Attempt) -> b
         return False
     mine, other = failed.command.operands, later.command.operands
     return not targets or len(mine & other) >= len(mine) / 2
+
+
+def _find_named(words: list[str], signature: Signature) -> set[str]:
+    """Return the words, or the values in them, that an error names."""
+    return {
+        part
+        for word in words
+        for part in {word.strip("'\"`;,()"), *_VALUES.findall(word)}
+        if len(part) > 2 and " " not in word and part in signature.sample
+    }
 
 
 def _keeps_rest(mine: Command, other: Command, named: set[str]) -> bool:

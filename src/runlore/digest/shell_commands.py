@@ -435,14 +435,25 @@ def _unwrap_once(words: list[str]) -> list[str] | None:
         return _skip_flags(words[1:])
     if first == "timeout":
         return _skip_flags(words[1:], and_numbers=True)
-    if first in _RUNNERS and len(words) > 2 and words[1] in _RUNNERS[first]:
-        has_name = "mamba" in first or first == "conda"
-        return _skip_flags(words[4:] if has_name and words[2] in ("-n", "-p") else words[2:])
+    if words[1:2] and words[1] in _RUNNERS.get(first, ()):
+        return _unwrap_runner(words)
     if first.startswith("python") and "-m" in words[1:3]:
         return words[words.index("-m") + 1 :]
     if first in ("bash", "sh", "zsh"):
         return _unwrap_shell(words)
     return None
+
+
+def _unwrap_runner(words: list[str]) -> list[str] | None:
+    """Return the command of `uv run …`; None if there is none. Only an environment of conda has a
+    name."""
+    if len(words) < 3:
+        return None
+    has_name = _program(words[0]) in _WITH_NAME and words[2] in ("-n", "-p")
+    return _skip_flags(words[4:] if has_name else words[2:])
+
+
+_WITH_NAME = frozenset({"conda", "mamba", "micromamba"})
 
 
 def _unwrap_shell(words: list[str]) -> list[str] | None:

@@ -136,17 +136,8 @@ def judge_commits(
     make the same change as one of the session's. A commit that the session made on the default
     branch itself was merged by nobody.
     """
-    own = {sha for commit in made for sha in branch.find(commit.sha)}
-    landed: dict[str, str] = {}
-    for commit in made:
-        matches = branch.find(commit.sha)
-        if len(matches) == 1:
-            landed[commit.sha] = matches[0]
-        elif commit.sha in same:
-            landed[commit.sha] = same[commit.sha]
-    reverts = {
-        sha: by for sha in landed.values() if (by := branch.reverted_by.get(sha)) and by not in own
-    }
+    landed = _find_landed(made, branch, same)
+    reverts = _find_reverts(made, landed, branch)
     if landed and len(reverts) == len(set(landed.values())):
         sha, by = next(iter(reverts.items()))
         return Fate("reverted", f"commit {sha[:10]} was reverted by {by[:10]}")
@@ -159,6 +150,30 @@ def judge_commits(
         or (on is not None and on != branch.name)
     )
     return Fate("merged", f"commit {last[:10]} is on {branch.name}") if is_merged else Fate("open")
+
+
+def _find_landed(
+    made: Sequence[SessionCommit], branch: Branch, same: dict[str, str]
+) -> dict[str, str]:
+    """Return the commits that are on the branch, by those of the session."""
+    landed: dict[str, str] = {}
+    for commit in made:
+        matches = branch.find(commit.sha)
+        if len(matches) == 1:
+            landed[commit.sha] = matches[0]
+        elif commit.sha in same:
+            landed[commit.sha] = same[commit.sha]
+    return landed
+
+
+def _find_reverts(
+    made: Sequence[SessionCommit], landed: dict[str, str], branch: Branch
+) -> dict[str, str]:
+    """Return what reverts the commits on the branch. The session's own reverts do not count."""
+    own = {sha for commit in made for sha in branch.find(commit.sha)}
+    return {
+        sha: by for sha in landed.values() if (by := branch.reverted_by.get(sha)) and by not in own
+    }
 
 
 def read_branch(root: Path, since: datetime) -> Branch | None:

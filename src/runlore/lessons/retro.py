@@ -150,15 +150,18 @@ def look_back(
         now=build_snapshot("now", main) if main else None,
         before=build_snapshot("before", old) if old else None,
         done=_list_sessions(main),
-        wrong=[
-            _build_suggestion(pattern, "", known)
-            for pattern in sorted(problems, key=_sort_key)[:MAX_PROBLEMS]
-        ],
+        wrong=_find_worst(problems, known),
         suggestions=_find_suggestions(problems, known, by_uid),
         better=_find_improvements(cases, earlier, len(main), len(old)),
         skills=skills,
         waiting=sum(lesson.status == "proposed" for lesson in lessons),
     )
+
+
+def _find_worst(problems: Iterable[Pattern], known: list[Lesson]) -> list[Suggestion]:
+    """Return the most frequent problems of all repositories."""
+    worst = sorted(problems, key=_sort_key)[:MAX_PROBLEMS]
+    return [_build_suggestion(pattern, "", known) for pattern in worst]
 
 
 def _approved_lessons(lessons: Sequence[Lesson]) -> list[Lesson]:

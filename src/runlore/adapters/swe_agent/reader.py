@@ -299,15 +299,8 @@ class Reader(SessionFold[Memory]):
         recorded = api.to_units(cost) or None
         event = None
         if status is not None:
-            is_fine = status == "submitted"
-            summary = "submitted nothing" if is_fine and not patch.strip() else status
-            event = self.emit(
-                "completion" if is_fine else "error", patch or status, status[:100], summary,
-                "system",
-                is_error=not is_fine or not patch.strip(), usage=used if used.total else None,
-                tokens=used.total,
-                extra={"cost_usd": cost} if recorded else {},
-            )  # fmt: skip
+            extra = {"cost_usd": cost} if recorded else {}
+            event = self._add_submission(status, patch, used, extra)
         else:
             self.merge("info")
         if used.total or recorded:  # A sum that grows with every step: the ledger counts the last.
@@ -318,6 +311,20 @@ class Reader(SessionFold[Memory]):
                 recorded=recorded,
             )  # fmt: skip
             self.out.calls.append((call, event))
+
+    def _add_submission(
+        self, status: str, patch: str, used: api.Usage, extra: dict[str, Any]
+    ) -> str:
+        """Add the status of a run that has ended, with its patch if it submitted one."""
+        is_fine = status == "submitted"
+        summary = "submitted nothing" if is_fine and not patch.strip() else status
+        return self.emit(
+            "completion" if is_fine else "error", patch or status, status[:100], summary,
+            "system",
+            is_error=not is_fine or not patch.strip(), usage=used if used.total else None,
+            tokens=used.total,
+            extra=extra,
+        )  # fmt: skip
 
     def finish(self) -> Normalized:
         return with_task(super().finish())
