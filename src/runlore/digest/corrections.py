@@ -1,10 +1,10 @@
 """Corrections: what people said to reject or redirect what the agent did.
 
 Four things count, all of them only after the agent has worked: the reason that was typed when a
-call was refused; an instruction after the agent was stopped; a message that begins by rejecting
+call was refused; a message that redirects an agent that was stopped; one that begins by rejecting
 something, or says so in its first sentences; and a failure that is pasted after the agent said that
-it was done. The next task, a question and an approval are none. The words are in
-`correction_words`.
+it was done. The next task, a question, an approval, a request to look again, added information and
+criticism of what others wrote are none. The words are in `correction_words`.
 """
 
 from __future__ import annotations
