@@ -87,10 +87,11 @@ def test_other_work_on_the_same_file_is_no_retry(failed: str, error: str, later:
     assert first((failed, error, FAILED), (later, "some text", FINE)).fixed_seq is None
 
 
-def test_a_search_in_the_right_place_is_the_same_call() -> None:
+@pytest.mark.parametrize("word", ["def load", "def save"])
+def test_a_search_in_the_right_place_is_the_same_call(word: str) -> None:
     fix = first(
-        ("rg -n load src/loader.py", "rg: src/loader.py: No such file or directory", FAILED),
-        ("rg -n load src/io/loader.py", "3:def load():", FINE),
+        ("rg -n 'def load' src/loader.py", "rg: src/loader.py: No such file or directory", FAILED),
+        (f"rg -n '{word}' src/io/loader.py", "3:def load():", FINE),
     )
     assert (fix.how, fix.is_shown) == ("changed", True)
 

@@ -232,22 +232,27 @@ def leaves_out_missing(signature: Signature, later: Attempt) -> bool:
 def has_named_change(signature: Signature, failed: Attempt, later: Attempt) -> bool:
     """Return True if the error names a word that only the failing call has.
 
-    Of a command that only reads, it must have been replaced by a like one: else other text was
-    read.
+    Of a command that only reads, it must have been replaced by a like one, and something else must
+    be the same, the file or what is looked for: else other text was read.
     """
     removed, added = changed_words(failed.text, later.text)
     named = _find_named(removed, signature)
     if signature.kind == "shell" and named & {re.sub(r"['\"\\]", "", word) for word in added}:
         return True  # It was quoted.
-    if failed.command.is_read_only and not _keeps_rest(failed.command, later.command, named):
-        return False
-    targets = [word for word in added if not word.startswith("-")]
-    if any(_is_like(word, other.strip("'\"`;,()")) for word in named for other in targets):
-        return True
-    if not named or failed.command.is_read_only:
-        return False
-    mine, other = failed.command.operands, later.command.operands
-    return not targets or len(mine & other) >= len(mine) / 2
+    targets = [word.strip("'\"`;,()") for word in added if not word.startswith("-")]
+    is_like = any(_is_like(word, target) for word in named for target in targets)
+    mine, other = failed.command, later.command
+    if mine.is_read_only:
+        return is_like and (_has_same_file(named, targets) or _keeps_rest(mine, other, named))
+    if is_like or not named:
+        return is_like
+    return not targets or len(mine.operands & other.operands) >= len(mine.operands) / 2
+
+
+def _has_same_file(named: set[str], targets: list[str]) -> bool:
+    """Return True if a file was looked for in another folder."""
+    names = {posixpath.basename(word) for word in named if "/" in word} - {""}
+    return any(posixpath.basename(target) in names for target in targets)
 
 
 def _find_named(words: list[str], signature: Signature) -> set[str]:
