@@ -30,7 +30,7 @@ MAX_COLUMNS = 100
 MAX_BASES = 4
 MAX_CONTRACT_METHODS = 16
 MAX_COMPLEXITY = 15
-MAX_COMPLEX_FUNCTIONS = 20
+MAX_COMPLEX_FUNCTIONS = 12
 
 # Words that say when something happened, and not what it is; and those that the glossary replaces
 # by another one. A name is one of them if any of its parts is.
