@@ -76,6 +76,9 @@ def session(
 ERRORS = {
     "key": KEY_ERROR,
     "javac": MISSING,
+    "unread": "File has not been read yet. Read it first before writing to it.",
+    "symbol": "(eval):1: == not found",
+    "missing_file": "cat: /srv/app/main.py: No such file or directory",
     "other": "ValueError: too many values to unpack (expected 2)",
     "upstream": "fatal: no upstream configured for branch 'main'",
     "other_upstream": "fatal: no upstream configured for branch 'fix-it'",
@@ -304,3 +307,37 @@ def test_a_message_without_the_name_of_its_exception_is_near(store: Store) -> No
     session(store, "a", other=fix("other"))
     near = find_fixes(store, "too many values to unpack (expected 2)", Filter(), NOW)
     assert [found.name for found in near.found] == ["ValueError"]
+
+
+@pytest.mark.parametrize(
+    ("pasted", "templates"),
+    [
+        (
+            "File has not been read yet",
+            ["File has not been read yet. Read"],
+        ),
+        ("read yet. read it FIRST", ["File has not been read yet. Read"]),
+        ("command not found", ["command not found: javac", "command not found: =="]),
+        ("== not found", ["command not found: =="]),
+        ("line 3: javac", ["command not found: javac"]),
+        ("/home/ada/else.py: No such file", ["cat: <path>: No such file"]),
+    ],
+)
+def test_an_error_is_found_by_a_part_of_its_text(
+    store: Store, pasted: str, templates: list[str]
+) -> None:
+    session(store, "a", unread=None, javac=fix("javac"), symbol=None, missing_file=None)
+    answer = find_fixes(store, pasted, Filter(), NOW)
+    assert len(answer.found) == answer.total == len(templates)
+    for found, template in zip(answer.found, templates, strict=True):
+        assert found.template.startswith(template)
+        assert (found.likeness, found.count, found.sessions) == (1.0, 2, 1)
+
+
+@pytest.mark.parametrize("pasted", ["found", "the main.py file", "read first", "ad yet. Read i"])
+def test_one_word_or_words_that_stand_apart_are_not_a_known_error(
+    store: Store, pasted: str
+) -> None:
+    session(store, "a", unread=None, javac=None)
+    answer = find_fixes(store, pasted, Filter(), NOW)
+    assert all(found.likeness < 1 for found in answer.found)

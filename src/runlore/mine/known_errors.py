@@ -7,6 +7,7 @@ digests, so the answers stay when events are evicted. Nothing here prints or wri
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -16,6 +17,8 @@ import msgspec
 from ..digest.errors import signature_of_line, signatures
 from ..digest.families import families, identifying_words
 from ..digest.shell_commands import fetches_and_runs
+from ..digest.templates import build_template
+from ..digest.text import MAX_LINE_CHARS
 from ..errors import RunloreError
 from ..model import (
     MIN_SHOWN_CONFIDENCE,
@@ -38,6 +41,9 @@ MAX_DIGESTS_FOR_FIXES = 8
 """Digests that are opened to find the fixes of an error."""
 MIN_LIKENESS = 0.5
 """Share of distinctive words that two errors must have in common to be called near."""
+MIN_WORDS = 2
+"""Words of a pasted text that an error must have in a row to be taken for the one that is meant."""
+_WORD = re.compile(r"\w+|[^\w\s.,:;!?'\"`()]+")
 MAX_LINES = 400
 """Lines of a pasted text that are looked at, from its end: the last lines of a log say most."""
 
@@ -110,7 +116,7 @@ class Recurring(msgspec.Struct, frozen=True, kw_only=True):
     if no price is known."""
     fixes: tuple[KnownFix, ...] = ()
     likeness: float = 1.0
-    """Similarity to the error in question; 1 is the same error."""
+    """Similarity to the error in question; 1 is the same error, or one that has these words."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -349,17 +355,18 @@ def find_fixes(
 ) -> Answer:
     """Return what is known of the errors in a text, which is one line or a whole log.
 
-    If none of them is known, returns the nearest known errors. `here` is the repository of the
-    asker.
+    If none of them is known, returns the errors that have the words of the text, or else the
+    nearest known errors. `here` is the repository of the asker.
     """
     chosen = chosen._replace(parents_only=False)
     asked = _find_signatures(text)
-    if not asked:
-        return Answer(found=[], total=0)
+    first = next(iter(asked.values()), None)
     groups = _group_by_fingerprint(store.digests.errors(chosen, list(asked)))
-    likeness = dict.fromkeys(groups, 1.0)
     if not groups:
-        likeness = _find_nearest(store, next(iter(asked.values())), limit)
+        groups = _find_with_words(store, chosen, {text, first.sample if first else text})
+    likeness = dict.fromkeys(groups, 1.0)
+    if not groups and first is not None:
+        likeness = _find_nearest(store, first, limit)
         groups = _group_by_fingerprint(store.digests.errors(chosen, list(likeness)))
     order = {fingerprint: n for n, fingerprint in enumerate(asked)}
     ranked = sorted(groups.values(), key=lambda rows: _rank(rows, likeness, order))
@@ -368,7 +375,7 @@ def find_fixes(
         _build_recurring(store, rows, costs, now, here, likeness[rows[0].fingerprint])
         for rows in ranked[:limit]
     ]
-    return Answer(found=errors, total=len(ranked), asked=next(iter(asked.values())))
+    return Answer(found=errors, total=len(ranked), asked=first)
 
 
 def _rank(
@@ -396,6 +403,34 @@ def _find_signatures(text: str) -> dict[str, Signature]:
         if one is not None:
             errors.setdefault(one.fingerprint, one)
     return errors
+
+
+def _find_with_words(
+    store: Store, chosen: Filter, texts: set[str]
+) -> dict[str, list[SessionError]]:
+    """Return where the errors occurred whose template or line has the words of a text in a row.
+
+    The words are compared as they stand, and with names like `<path>` for what varies.
+    """
+    texts = {text for text in texts if len(text) <= MAX_LINE_CHARS}
+    forms = map(_join_words, (*texts, *map(build_template, texts)))
+    wanted = {words for words in forms if len(re.findall(r"\w+", words)) >= MIN_WORDS}
+    if not wanted:
+        return {}
+    return {
+        fingerprint: rows
+        for fingerprint, rows in _group_by_fingerprint(store.digests.errors(chosen)).items()
+        if any(
+            words in line
+            for line in {_join_words(line) for row in rows for line in (row.template, row.sample)}
+            for words in wanted
+        )
+    }
+
+
+def _join_words(text: str) -> str:
+    """Return the words of a text, without case and punctuation, each between two blanks."""
+    return f" {' '.join(_WORD.findall(text.lower()))} "
 
 
 def _find_nearest(store: Store, wanted: Signature, limit: int) -> dict[str, float]:

@@ -13,8 +13,8 @@ from .segments import pack_text, unpack
 from .sql.database import plain
 
 ERROR = (
-    "fingerprint", "kind", "name", "template", "count", "first_seq", "last_seq", "first_at",
-    "last_at", "tool", "fixed_seq", "how",
+    "fingerprint", "kind", "name", "template", "sample", "count", "first_seq", "last_seq",
+    "first_at", "last_at", "tool", "fixed_seq", "how",
     "confidence",
 )  # fmt: skip
 """The columns of `errors`, besides the session."""
@@ -120,7 +120,7 @@ def _row(error: ErrorSummary, fix: Fix | None) -> tuple[Any, ...]:
     is_fixed = fix is not None and fix.is_shown
     return (
         signature.fingerprint, signature.kind, plain(signature.name), plain(signature.template),
-        error.count, error.first_seq,
+        plain(signature.sample), error.count, error.first_seq,
         error.last_seq, _time(error.first_at), _time(error.last_at), plain(error.tool),
         fix.fixed_seq if fix else None,
         fix.how if fix and is_fixed else None, fix.confidence if fix else 0.0,

@@ -312,6 +312,7 @@ class SessionError(msgspec.Struct, frozen=True, gc=False):
     kind: str
     name: str
     template: str
+    sample: str
     count: int
     first_seq: int
     last_seq: int

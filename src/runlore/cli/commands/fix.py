@@ -1,10 +1,10 @@
 """Say whether an error has been seen, and what fixed it.
 
-ERROR is its text, or a whole log; - reads it from a pipe. In the output of tests each failed test
-is an error. Errors are recognized across agents, tools and repositories; for an unknown one the
-nearest are shown. A fix is shown if the same call is proven to have succeeded after it: what
-differs, the cause as the agent put it, and where. With --json an object: asked,
-errors (docs/json.md).
+ERROR is its text, a part of it (two words or more), or a whole log; - reads it from a pipe. In the
+output of tests each failed test is an error. Errors are recognized across agents, tools and
+repositories; for an unknown one the nearest are shown. A fix is shown if the same call is proven to
+have succeeded after it: what differs, the cause as the agent put it, and where. With --json an
+object: asked, errors (docs/json.md).
 """
 
 from __future__ import annotations

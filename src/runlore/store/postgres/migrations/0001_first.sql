@@ -168,6 +168,7 @@ create table errors (
   kind text collate "C" not null,
   name text collate "C" not null,
   template text collate "C" not null,
+  sample text collate "C" not null,
   count bigint not null,
   first_seq bigint not null,
   last_seq bigint not null,

@@ -142,6 +142,7 @@ create table errors (
   kind text not null,
   name text not null,                     -- the exception, the code or the missing command
   template text not null,
+  sample text not null,                   -- the line as it was printed, secrets removed
   count integer not null,
   first_seq integer not null,
   last_seq integer not null,
