@@ -217,6 +217,11 @@ def test_the_line_that_matters(text: str, line: str) -> None:
             "error: no task 123e4567-e89b-12d3-a456-426614174000",
         ),
         ("connect to 10.0.0.1:8080 failed", "connect to 192.168.17.3:443 failed"),
+        (
+            "Failed to find expected lines in /a/b.py:",
+            "error: Failed to find expected lines in /c.py:",
+            "apply_patch verification failed: Failed to find expected lines in /d/e/f.py:",
+        ),
     ],
 )
 def test_the_same_error_has_one_fingerprint(texts: tuple[str, ...]) -> None:

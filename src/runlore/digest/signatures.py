@@ -17,7 +17,8 @@ paths."""
 MAX_SAMPLE_CHARS = 200
 MAX_NAME_CHARS = 80
 _PREFIX = re.compile(
-    r"(?i)(?:[^\w<'\"`]{0,3}(?:npm err!|error|err|fatal|failure|exception)[:!\]]?[\s:]+){1,3}"
+    r"(?i)(?:[^\w<'\"`]{0,3}(?:npm err!|error|err|fatal|failure|exception"
+    r"|apply_patch verification failed)[:!\]]?[\s:]+){1,3}"
 )
 """The words that say only that a message is an error."""
 
