@@ -17,6 +17,7 @@ import pytest
 from markupsafe import Markup
 
 from runlore import query, usage
+from runlore.cli.commands.demo import fill
 from runlore.config import Config
 from runlore.live import SessionStore
 from runlore.store import open_store
@@ -45,6 +46,36 @@ def test_home_shows_the_latest_sessions_what_they_cost_and_a_table_behind_each_c
         "claude-opus-4-8"
         not in client.get("/?by=agent").partition("charthead")[2].partition("The last year")[0]
     )
+
+
+@pytest.mark.parametrize("path", ["/", "/sessions", f"/s/{SHOP}", "/errors", "/usage", "/agents"])
+def test_every_page_of_the_demo_says_that_its_sessions_are_invented(
+    client: Client, path: str
+) -> None:
+    assert "These are invented sessions" in client.get(path)
+
+
+def test_no_page_calls_a_session_of_the_user_invented(home: Path, toy: Toy) -> None:
+    config = query_config()
+    with closing(open_store(config.store)) as store:
+        fill(store, config)
+        keep(store, [call("a")])
+    with serving() as client:
+        assert "These are invented sessions" not in client.get("/")
+
+
+@pytest.mark.parametrize(("model", "has_price"), [("claude-opus-4-8", True), ("nobody's", False)])
+def test_home_shows_tokens_where_no_call_of_the_month_has_a_price(
+    home: Path, toy: Toy, model: str, has_price: bool
+) -> None:
+    config = query_config()
+    with closing(open_store(config.store)) as store:
+        keep(store, [call("a", ts=datetime.now(UTC), model=model)])
+        pipeline.sync(store, config)
+    with serving() as client:
+        tiles = client.get("/").partition("At a glance")[2].partition("</section>")[0]
+    assert tiles.count("$") == (3 if has_price else 0)
+    assert tiles.count("<small>tokens</small>") == (0 if has_price else 3)
 
 
 def test_home_of_an_empty_store_says_what_to_do(home: Path, toy: Toy) -> None:

@@ -8,7 +8,16 @@ sessions by name here.
 
 from .freshness import Risk, failed_hook_syncs, last_sync, sources_at_risk, synced_mark
 from .overview import FACETS, AgentFacts, Day, Root, activity, agents, facets
-from .sessions import EMPTY, get, is_empty, resolve, split_name, with_subagents
+from .sessions import (
+    DEMO_SOURCES,
+    EMPTY,
+    get,
+    is_demo,
+    is_empty,
+    resolve,
+    split_name,
+    with_subagents,
+)
 from .subagents import by_call, find_pairs
 from .transcripts import (
     Transcript,
@@ -21,6 +30,7 @@ from .transcripts import (
 )
 
 __all__ = [
+    "DEMO_SOURCES",
     "EMPTY",
     "FACETS",
     "AgentFacts",
@@ -39,6 +49,7 @@ __all__ = [
     "get",
     "has_left",
     "has_text",
+    "is_demo",
     "is_empty",
     "last_sync",
     "raw_records",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 
 from .. import adapters
@@ -15,6 +16,8 @@ MAX_CHOICES, MAX_TITLE = 4, 40
 
 EMPTY = "the store is empty; run `runlore sync`, or `runlore demo` for something to look at"
 """The answer to any question about a store without sessions."""
+DEMO_SOURCES = f"{os.sep}runlore{os.sep}cli{os.sep}demo{os.sep}"
+"""A part of the path of every source of the demo, in every installation."""
 
 
 def resolve(store: Store, name: str) -> str:
@@ -82,6 +85,11 @@ def _choices(store: Store, uids: Sequence[str]) -> str:
         for uid, name in names(store, list(titles)).items()
     ]
     return ", ".join(some) + (" or others" if len(uids) > MAX_CHOICES else "")
+
+
+def is_demo(store: Store) -> bool:
+    """Return True if the store has sessions, and all of them are those of the demo."""
+    return store.sources.are_below(DEMO_SOURCES) and not is_empty(store)
 
 
 def is_empty(store: Store) -> bool:

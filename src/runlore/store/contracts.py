@@ -282,6 +282,9 @@ class Sources(Protocol):
     def all(self) -> list[SourceState]:
         """Return the known sources of every agent."""
 
+    def are_below(self, part: str) -> bool:
+        """Return True if the path of every source, of any machine, has this part."""
+
     def unsettled(self) -> Iterator[list[SourceState]]:
         """Yield sources with copies whose originals another machine stored, to be derived again.
 

@@ -160,6 +160,7 @@ def page(request: Request) -> Response:
             errors=[error for error in errors if error.trend != "stopped"][:ERRORS]
             or errors[:ERRORS],
             names=naming.names(store, [one.session.uid for one in found.active]),
+            has_price=bool(found.month.units),
             is_tokens=is_tokens,
             chart=chart,
             chart_calls=bool(found.daily_tokens.names),

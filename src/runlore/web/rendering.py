@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from .. import query
 from ..config import Config
 from ..export.markup import markdown
 from ..export.pages import environment
@@ -33,16 +34,20 @@ PAGES = (
 def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """A page, or a part of one."""
     text = TEMPLATES.get_template(template).render(
-        path=request.url.path, has_token=request.app.state.door.token is not None, **values
+        path=request.url.path,
+        has_token=request.app.state.door.token is not None,
+        is_demo=getattr(request.state, "is_demo", False),
+        **values,
     )
     return HTMLResponse(text, status)
 
 
 @contextmanager
 def borrow_store(request: Request) -> Iterator[tuple[Store, Config]]:
-    """The store as it is at one moment, and the settings."""
-    with request.app.state.stores.lend() as found:
-        yield found
+    """The store as it is at one moment, and the settings. The page says if it is the demo's."""
+    with request.app.state.stores.lend() as (store, config):
+        request.state.is_demo = query.is_demo(store)
+        yield store, config
 
 
 def warm() -> None:

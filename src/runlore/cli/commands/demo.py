@@ -17,6 +17,7 @@ import click
 import msgspec
 
 from ... import config as settings
+from ... import query
 from ... import store as stores
 from ...errors import RunloreError
 from ...store import Filter, Store
@@ -26,8 +27,6 @@ from ..output import echo, note, write_json
 from . import ls
 
 PACKAGED = Path(__file__).parents[1] / "demo"
-IN_PACKAGE = "/runlore/cli/demo/"
-"""A part of the path of every source of the demo, in every installation."""
 
 
 class Demo(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +72,8 @@ def open_demo(config: settings.Config) -> Iterator[Store]:
     settings.make_home(config.home)
     with closing(stores.open_store(config.store)) as store:
         paths = list(store.sources.by_path())
-    if not all(map(is_packaged, paths)):
+        is_other = not store.sources.are_below(query.DEMO_SOURCES)
+    if is_other:
         raise RunloreError(
             f"{config.home} holds a store of real sessions; give the demo a folder of its own"
         )
@@ -89,11 +89,6 @@ def fill(store: Store, config: settings.Config) -> None:
     """Store the demo's sessions: one folder for each agent, named for its adapter."""
     for place in sorted(PACKAGED.glob("*/root")):
         pipeline.sync(store, config, agents=[place.parent.name], roots=[str(place)])
-
-
-def is_packaged(path: str) -> bool:
-    """Return True if a source came with a runlore, wherever that is installed."""
-    return IN_PACKAGE in path.replace(os.sep, "/")
 
 
 def remove_store(path: str) -> None:

@@ -46,6 +46,10 @@ class SqlSources:
     def all(self) -> list[SourceState]:
         return self._states(None)
 
+    def are_below(self, part: str) -> bool:
+        sql = "select 1 from sources where replace(path, ?, '') = path limit 1"
+        return not self.db.all(sql, (part,))
+
     def _states(self, agent: str | None) -> list[SourceState]:
         sql = (
             'select number, agent, path, root, machine, size, mtime_ns, inode, "offset", head,'
