@@ -47,7 +47,7 @@ BY = (
     "session",
     "model",
     "agent",
-    "project",
+    "repo",
     "branch",
     "machine",
     "subagent",

@@ -144,7 +144,7 @@ def questions(store: Store, number: int, chance: random.Random) -> Iterator[tupl
         "session",
         "model",
         "agent",
-        "project",
+        "repo",
         "branch",
         "machine",
         "subagent",

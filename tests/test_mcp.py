@@ -885,8 +885,7 @@ def test_answers_about_real_sessions_keep_to_their_budget(
         assert {line.agent for line in lines} == {"claude", "codex", "grok"}
         few = lines[:: max(1, len(lines) // loops(len(lines)))]
         asked: list[tuple[str, dict[str, Any]]] = [
-            ("usage", {"by": by})
-            for by in ("day", "session", "model", "project", "block", "subagent")
+            ("usage", {"by": by}) for by in ("day", "session", "model", "repo", "block", "subagent")
         ]
         asked += [
             ("sessions", {"subagents": True}),

@@ -212,6 +212,10 @@ def test_every_report_adds_up_to_the_same(paid: Path, run: Run, by: str) -> None
     assert run("usage", "--by", by).exit_code == 0
 
 
+def test_a_repository_may_be_called_a_project(paid: Path, run: Run) -> None:
+    assert data(run, "--by", "project") == data(run, "--by", "repo")
+
+
 def test_filters_choose(paid: Path, run: Run) -> None:
     def calls(*words: str) -> int:
         return data(run, *words)["total"]["calls"]  # type: ignore[no-any-return]

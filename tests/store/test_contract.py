@@ -1046,7 +1046,7 @@ def test_sums_are_grouped_and_filtered(store: Store, agent: Agent, another: Agen
     assert counts("model") == {"Opus-4": 1, "m": 2, "<none>": 1}
     assert counts("branch") == {"main": 4}
     assert counts("machine") == {store.machine: 4}
-    assert counts("project") == {"/work/s1": 3, "/work/s2": 1}
+    assert counts("repo") == {"/work/s1": 3, "/work/s2": 1}
     assert counts("subagent") == {"main": 3, "sidechain": 1}
     assert counts("day", since=NOON) == {NOON.toordinal(): 2, NOON.toordinal() + 1: 1}
     assert counts("day")[None] == 1, "a call without a time is in no day"

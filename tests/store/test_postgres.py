@@ -222,7 +222,7 @@ def test_both_databases_keep_the_same_digests(pair: tuple[Store, Store]) -> None
         "day",
         "hour",
         "model",
-        "project",
+        "repo",
         "session",
         "subagent",
         "price_match",

@@ -46,7 +46,7 @@ def test_calls_of_a_subagent_count_where_the_session_that_started_it_was_run(sto
             assert tokens(**chosen) == wanted, chosen
             lines = store.sessions.select(Filter(**chosen))
             assert sum(line.tokens_with_subagents for line in lines) == listed, chosen
-    for by, names in ("project", ("acme/api", "acme/web")), ("branch", ("api", "web")):
+    for by, names in ("repo", ("acme/api", "acme/web")), ("branch", ("api", "web")):
         rows = store.ledger.sum([by], CallFilter())
         assert {one.keys[0]: one.input_tokens for one in rows} == dict(
             zip(names, (111, 111_000), strict=True)

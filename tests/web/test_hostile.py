@@ -132,7 +132,7 @@ def test_nothing_of_a_transcript_runs_and_no_layout_breaks(
         "/s/toy:bad?at=140", "/live",
         "/usage?by=session&since=all", f"/live/{hostile}", "/agents",
         *(f"/s/toy:bad{n}" for n in (0, 2, 3, 7, 11)), "/?by=model",
-        *(f"/usage?by={by}&since=all" for by in ("day", "model", "project", "branch")),
+        *(f"/usage?by={by}&since=all" for by in ("day", "model", "repo", "branch")),
         "/usage/doubts", "/usage/explain/toy:paid",
         f"/usage?model={quote(TEXTS[2])}",
         f"/sessions?repo={quote(TEXTS[1])}&tag={quote(TEXTS[2])}", "/errors?least=1",

@@ -33,6 +33,18 @@ from tests.web.conftest import SHOP, Client, serving
 NOW = datetime(2026, 8, 15, 12, tzinfo=UTC)
 
 
+def test_the_figure_of_a_session_is_a_number_and_what_it_counts_stands_beside_it(
+    home: Path, toy: Toy
+) -> None:
+    config = query_config()
+    with closing(open_store(config.store)) as store:
+        calls = [call("a", "s1"), call("b", "s2", input_tokens=2_000)]
+        keep(store, calls, {"s2": {"parent_uid": "toy:s1", "relation": "subagent"}})
+    with serving() as client:
+        page = client.get("/s/toy:s1")
+    assert "<dd>2.1k <small>with 1 subagent, 100 without</small></dd>" in page
+
+
 # ── home ──────────────────────────────────────────────────────────────────────────────────────────
 def test_home_shows_the_latest_sessions_what_they_cost_and_a_table_behind_each_chart(
     client: Client,
@@ -420,8 +432,14 @@ def test_what_a_wrong_clock_wrote_leaves_no_chart_empty(home: Path, toy: Toy) ->
         assert f'data-tip="{day}: ' in client.get("/usage?since=all")
 
 
+def test_usage_takes_project_for_repo(client: Client) -> None:
+    found = client.get("/usage?by=repo&since=all&repo=shop-api")
+    assert "shop-api" in found
+    assert client.get("/usage?by=project&since=all&project=shop-api") == found
+
+
 @pytest.mark.parametrize(
-    "by", ["day", "week", "month", "model", "agent", "project", "branch", "block"]
+    "by", ["day", "week", "month", "model", "agent", "repo", "branch", "block"]
 )
 def test_every_figure_leads_to_the_sessions_behind_it(client: Client, by: str) -> None:
     page = client.get(f"/usage?by={by}&since=all")

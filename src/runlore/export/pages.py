@@ -49,7 +49,9 @@ def environment(*folders: Path) -> jinja2.Environment:
     )
     templates.filters.update(FILTERS)
     templates.globals.update(show=show, outcome=outcome, fixed=FIXED, link=session_url, folds=True)
-    templates.globals.update(cost_words=cost_words, tokens_words=tokens_words)
+    templates.globals.update(
+        cost_words=cost_words, cost_figure=cost_figure, tokens_figure=tokens_figure
+    )
     templates.globals.update(described=describe_outcome)
     templates.globals.update(picture_names=images.named, picture_url=picture_url)
     return templates
@@ -155,9 +157,15 @@ def cost_words(whole: float | None, alone: float | None, subagents: int) -> str:
     return words.with_subagents(usd(whole), usd(alone), subagents)
 
 
-def tokens_words(whole: int, alone: int, subagents: int) -> str:
-    """Return the tokens of a session, with and without its subagents."""
-    return words.with_subagents(words.short(whole), words.short(alone), subagents)
+def cost_figure(whole: float | None, alone: float | None, subagents: int) -> tuple[str, str]:
+    """Return the cost of a session with its subagents, and what stands beside it."""
+    return usd(whole), words.beside_subagents(usd(whole), usd(alone), subagents)
+
+
+def tokens_figure(whole: int, alone: int, subagents: int) -> tuple[str, str]:
+    """Return the tokens of a session with its subagents, and what stands beside them."""
+    text = words.short(whole)
+    return text, words.beside_subagents(text, words.short(alone), subagents)
 
 
 def marked(text: str, marks: list[tuple[int, int]]) -> Markup:

@@ -8,6 +8,7 @@ what was paid for and thrown away, `budgets` the amounts spent of each budget.
 
 from .report import (
     BY,
+    BY_ALIASES,
     ORDERS,
     Block,
     By,
@@ -24,6 +25,7 @@ from .zone import Zone
 
 __all__ = [
     "BY",
+    "BY_ALIASES",
     "ORDERS",
     "Block",
     "By",

@@ -22,7 +22,7 @@ By = Literal[
     "session",
     "model",
     "agent",
-    "project",
+    "repo",
     "branch",
     "task",
     "machine",
@@ -32,6 +32,8 @@ By = Literal[
 ]
 """The groupings of a report. Every interface offers these."""
 BY: tuple[str, ...] = get_args(By)
+BY_ALIASES = {"project": "repo"}
+"""Other names of groupings that people may type."""
 ORDERS = ("key", "cost", "tokens", "calls")
 OWN_CALLS = ("main", "sidechain")
 """The keys of calls by subagent that are the session's own."""

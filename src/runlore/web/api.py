@@ -279,7 +279,7 @@ def get_error(request: Request, store: Store, _: Config) -> ErrorAnswer:
 
 
 def get_usage(request: Request, store: Store, config: Config) -> UsageAnswer:
-    """Usage and cost `by` day, model, agent, project, session and more."""
+    """Usage and cost `by` day, model, agent, repo, session and more."""
     zone, now = Zone(), datetime.now(UTC)
     found = usage.find_usage(
         store, config, usage.parse_params(request.query_params, now, zone), now, zone

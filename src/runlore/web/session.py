@@ -16,7 +16,7 @@ from .. import search as engine
 from ..errors import NotFound, RunloreError, StoreError
 from ..export import images
 from ..export.outline import Block, Outline, bodies_of, texts
-from ..export.pages import cost_words
+from ..export.pages import cost_figure
 from ..model import Digest, Fix, Session
 from ..query import resuming
 from ..store import Store
@@ -216,13 +216,13 @@ def parts(request: Request) -> Response:
     """Answer with the current parts; an open page asks for them when the session grew."""
     with borrow_store(request) as (store, _):
         found = outline_of(request, store, uid_of(request, store), branch_of(request))
+        cost, beside = cost_figure(found.family.usd, found.session.cost.usd, found.family.subagents)
         return JSONResponse(
             {
                 "parts": msgspec.to_builtins(parts_of(found)),
                 "events": found.session.events,
-                "cost": cost_words(
-                    found.family.usd, found.session.cost.usd, found.family.subagents
-                ),
+                "cost": cost,
+                "beside": beside,
             }
         )
 

@@ -1,4 +1,4 @@
-"""Usage: what was used and what it cost, by day, model, agent, project or session; why; and what
+"""Usage: what was used and what it cost, by day, model, agent, repository or session; why; and what
 was wasted. CSV of any of it."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .rendering import borrow_store, render
 from .session import uid_of
 from .sessions import agent_of, check_agent, facets_of
 
-NARROWING = ("until", "on", "agent", "model", "project", "branch", "machine", "author")
+NARROWING = ("until", "on", "agent", "model", "repo", "branch", "machine", "author")
 NAMES = ("by", "since", *NARROWING, "sort")
 SPANS = {"today": "today", "7d": "7 days", "30d": "30 days", "90d": "90 days", "": "all"}
 DAYS = 90
@@ -70,8 +70,10 @@ class UsagePage(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_params(params: Mapping[str, str], now: datetime, zone: Zone) -> UsageQuestion:
     """Raises ModelError for what cannot be meant."""
+    params = {usage.BY_ALIASES.get(name, name): value for name, value in params.items()}
     given = {name: value.strip() for name in NAMES if (value := params.get(name, "")).strip()}
     by = given.get("by", "day")
+    by = usage.BY_ALIASES.get(by, by)
     if by not in usage.BY:
         raise ModelError(f"by={by!r} is not one of {', '.join(usage.BY)}")
     sort = given.get("sort")
@@ -87,7 +89,7 @@ def parse_params(params: Mapping[str, str], now: datetime, zone: Zone) -> UsageQ
             until=zone.moment(given["until"], now) if "until" in given else None,
             agent=agent_of(given),
             model=given.get("model"),
-            repo=given.get("project"),
+            repo=given.get("repo"),
             branch=given.get("branch"),
             machine=given.get("machine"),
             author=given.get("author"),

@@ -83,13 +83,23 @@ class PriceRefresh(msgspec.Struct, frozen=True, kw_only=True):
     usd: float
 
 
+class Grouping(click.Choice[str]):
+    """One of `usage.BY`, or another name of one."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return super().convert(usage.BY_ALIASES.get(value, value), param, ctx)
+
+
 @click.command(help=__doc__)
 @click.option(
     "--by",
-    type=click.Choice(usage.BY),
+    type=Grouping(usage.BY),
     default="day",
     metavar="WHAT",
-    help=f"{', '.join(usage.BY)} (day); a session with its subagents.",
+    help=(
+        f"A row for each {', '.join(usage.BY[:-1])} or {usage.BY[-1]} (default day). A session"
+        " counts with its subagents, a block is five hours from its first call."
+    ),
 )
 @click.option("--since", metavar="WHEN", help="From then on: 3d, tuesday, last week, 2026-07.")
 @click.option("--until", metavar="WHEN", help="Before then.")

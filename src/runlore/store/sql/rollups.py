@@ -70,7 +70,7 @@ _KEYS = {
     "price_match": "g.price_match",
     "price_name": "g.price_name",
     "price_notes": "g.price_notes",
-    "project": "coalesce(u.repo, u.cwd)",
+    "repo": "coalesce(u.repo, u.cwd)",
     "session": "u.uid",
     "subagent": (
         f"case when s.relation = 'subagent' then s.uid when g.flags & {SIDECHAIN} != 0 then"

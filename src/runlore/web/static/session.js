@@ -376,7 +376,7 @@ async function grow() {
   const isAtEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 80;
   const answer = await fetch(at("parts"));
   if (!answer.ok) return;
-  const { parts, events, cost } = await answer.json();
+  const { parts, events, cost, beside } = await answer.json();
   const drawn = $$(".part");
   for (const now of parts) {
     let part = drawn[now.number];
@@ -398,6 +398,7 @@ async function grow() {
   }
   $('[data-live="events"]').textContent = events.toLocaleString("en");
   $('[data-live="cost"]').textContent = cost;
+  $('[data-live="beside"]').textContent = beside;
   if (isAtEnd) scrollTo(0, document.documentElement.scrollHeight);
 }
 
