@@ -124,6 +124,13 @@ def test_injected_text_comes_last_and_says_so(lore: Lore) -> None:
     assert lore.search("deploy", limit=5).total == 31
 
 
+def test_injected_text_can_be_asked_for_as_a_hit_calls_it(lore: Lore) -> None:
+    lore.add("one", injected("skills: deploy, release"), "please deploy")
+    lore.add("two", "please deploy")
+    [hit] = lore.search("deploy kind:injected").hits
+    assert [(event.seq, event.is_injected) for event in hit.events] == [(0, True)]
+
+
 def test_injected_text_is_shown_only_for_words_that_nothing_else_has(lore: Lore) -> None:
     lore.add("one", injected("skills: deploy, release"), "please deploy")
     assert lore.places("deploy") == [("one", [1])]

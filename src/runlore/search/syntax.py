@@ -32,6 +32,8 @@ _SESSION_FIELDS = {
 }  # fmt: skip
 _FILTER_FIELDS = {**_SESSION_FIELDS, "outcome": "outcome", "quality": "quality"}
 """Also what a query cannot say, but an option can."""
+INJECTED = "injected"
+"""What a hit is called whose text the agent's program added; `kind:` takes it too."""
 EVENT_FIELDS = frozenset({"tool", "kind", "is", "file"})
 FIELDS = _SESSION_FIELDS.keys() | EVENT_FIELDS
 
@@ -74,7 +76,7 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if self.tools and (event.tool or "").lower() not in self.tools:
             return False
-        if self.kinds and not any(event.kind in kinds_of(kind) for kind in self.kinds):
+        if self.kinds and not any(_is_of_kind(event, kind) for kind in self.kinds):
             return False
         return not self.files or any(_names_file(wanted, event.files) for wanted in self.files)
 
@@ -273,8 +275,15 @@ def path_phrases(path: str) -> tuple[str, ...]:
 
 
 def kinds_of(kind: str) -> Sequence[str]:
-    """Return the kinds that a word stands for: edits and test runs are calls as well."""
+    """Return the kinds that a word stands for: edits and test runs are calls as well, and injected
+    text is a part of what has the kind `lifecycle`."""
+    if kind == INJECTED:
+        return ("lifecycle",)
     return sorted(CALL_KINDS) if kind == "tool_call" else (kind,)
+
+
+def _is_of_kind(event: SegmentEvent, kind: str) -> bool:
+    return event.is_injected if kind == INJECTED else event.kind in kinds_of(kind)
 
 
 def _clean(text: str) -> str:
@@ -338,9 +347,10 @@ def _events(fields: Mapping[str, Sequence[str]]) -> EventFilter:
             f"is:{_short(min(states - {'error'}))} is not understood; there is is:error"
         )
     kinds = tuple(kind.lower() for kind in fields.get("kind", ()))
-    if unknown := set(kinds) - KINDS:
+    known = {*KINDS, INJECTED}
+    if unknown := set(kinds) - known:
         raise QueryError(
-            f"there is no kind {_short(min(unknown))!r}; there are: {', '.join(sorted(KINDS))}"
+            f"there is no kind {_short(min(unknown))!r}; there are: {', '.join(sorted(known))}"
         )
     return EventFilter(
         tools=tuple(tool.lower() for tool in fields.get("tool", ())),
