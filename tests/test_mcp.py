@@ -456,7 +456,7 @@ def test_an_agent_that_there_is_not_is_named_as_such(stores: Stores, tool: str) 
     words = {"query": "builds"} if tool == "search" else {}
     answer = call(stores, tool, {**words, "agent": "toys"})
     assert answer.is_error
-    assert "there is no adapter 'toys'; did you mean toy? there are: " in text_of(answer)
+    assert "there is no agent 'toys'; did you mean toy? there are: " in text_of(answer)
 
 
 def test_usage_is_narrowed_like_a_listing(stores: Stores) -> None:

@@ -591,7 +591,7 @@ def test_an_agent_is_known_by_its_adapter_or_by_its_sessions(
     lore: Lore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lore.add("a", "needle")
-    with pytest.raises(QueryError, match="there is no adapter 'other'; there are: toy"):
+    with pytest.raises(QueryError, match="there is no agent 'other'; there are: toy"):
         lore.search("needle agent:other")
     monkeypatch.setattr(adapters, "names", lambda: ("other",))
     assert lore.uids_of("needle agent:other") == []

@@ -15,6 +15,7 @@ import click
 import msgspec
 import pytest
 
+from runlore import config as settings
 from runlore.cli import cli, group
 from runlore.errors import RunloreError
 from tests.cli.conftest import Run
@@ -156,14 +157,14 @@ def test_a_sync_with_nothing_new_imports_nothing_heavy(stored: Path) -> None:
     assert sorted(modules_after("sync") & HEAVY) == []
 
 
-def test_an_error_of_ours_is_one_line_and_exit_1(run: Run) -> None:
+def test_an_error_of_ours_is_one_line_and_exit_1(run: Run, home: Path) -> None:
     result = run("ls")
     assert result.exit_code == 1
     assert result.stdout == ""
     assert (
         result.stderr
-        == "runlore: there is no store yet; run `runlore sync`, or `runlore demo` for one to look"
-        " at\n"
+        == f"runlore: there is no store yet at {settings.load().store}; run `runlore sync`, or"
+        " `runlore demo` for one to look at\n"
     )
 
 

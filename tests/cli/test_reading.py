@@ -80,7 +80,7 @@ def test_ls_filters_and_sorts(run: Run, stored: Path, words: list[str], uids: li
 def test_an_agent_with_a_typing_error_is_answered_with_the_one_that_was_meant(run: Run) -> None:
     result = run("ls", "--agent", "clade")
     assert result.exit_code == 2
-    assert "there is no adapter 'clade'; did you mean claude? there are: " in result.stderr
+    assert "there is no agent 'clade'; did you mean claude? there are: " in result.stderr
     assert "did you mean" not in run("ls", "--agent", "zzz").stderr
 
 

@@ -332,6 +332,7 @@ def test_marks_are_shown_chosen_by_and_taken_back(run: Run, stored: Path) -> Non
     assert (one["uid"], one["title"]) == ("toy:alpha", "The build")
     assert run("show", "alpha").stdout.startswith("The build\n")
     assert run("export", "alpha").stdout.startswith("# The build\n")
+    assert run("export", "alpha", "--format", "md").stdout == run("export", "alpha").stdout
     assert json.loads(run("ls", "--text", "#soft", "--json").stdout) == []
     assert [one["uid"] for one in json.loads(run("ls", "--text", "#pinned", "--json").stdout)] == [
         "toy:alpha"

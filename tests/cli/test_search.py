@@ -316,7 +316,7 @@ def test_an_empty_store_says_so(run: Run, home: Path, toy: Toy) -> None:
     run("sync")
     result = run("search", "xyzzy")
     assert result.exit_code == 1
-    assert "the store is empty" in result.stderr
+    assert result.stderr.startswith("runlore: the store is empty; ")
 
 
 @pytest.mark.parametrize(
@@ -334,8 +334,8 @@ def test_a_question_that_makes_no_sense_is_wrong_usage(
     [
         (["after:soon"], "after:soon is not a time"),
         (["kind:nope", "build"], "there is no kind 'nope'; there are: assistant_msg, "),
-        (["agent:nope", "build"], "there is no adapter 'nope'; there are: toy"),
-        (["--regex", "build", "agent:nope"], "there is no adapter 'nope'; there are: toy"),
+        (["agent:nope", "build"], "there is no agent 'nope'; there are: toy"),
+        (["--regex", "build", "agent:nope"], "there is no agent 'nope'; there are: toy"),
         (["file:", "build"], "file: has no value"),
         (["OR"], "OR alone"),
         (["--regex", "(foo"], "missing ): (foo\n"),

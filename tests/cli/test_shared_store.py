@@ -286,7 +286,10 @@ main()
     )
     assert (result.returncode, result.stdout) == (1, "")
     error = json.loads(result.stderr)["error"]
-    assert (error["code"], error["hint"]) == ("no_extra", "pip install 'runlore[postgres]'")
+    assert (error["code"], error["hint"]) == (
+        "no_extra",
+        "install runlore again with its extra `postgres`",
+    )
     assert error["code"] in COMMAND_LINE_CODES
 
 

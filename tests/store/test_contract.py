@@ -627,11 +627,19 @@ def test_a_copy_that_finds_no_room_says_so(
 
 def test_a_file_that_is_no_store_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "junk.db").write_bytes(b"junk" * 1000)
+    with pytest.raises(StoreError, match=r"junk\.db is not a runlore store \(.*config\.toml"):
+        open_store(str(tmp_path / "junk.db"), read_only=True)
+
+
+def test_a_store_that_is_damaged_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    open_store(str(path)).close()
+    path.write_bytes(path.read_bytes()[:100] + b"junk" * 10_000)
     with pytest.raises(
         StoreError,
         match=r"is damaged .*; put a backup there, or move it away and run `runlore sync`",
     ):
-        open_store(str(tmp_path / "junk.db"), read_only=True)
+        open_store(str(path), read_only=True)
 
 
 def test_words_phrases_and_prefixes_are_found_in_their_column(store: Store, agent: Agent) -> None:

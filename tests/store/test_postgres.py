@@ -866,8 +866,8 @@ except Exception as error:
         env={"PYTHONPATH": str(ROOT / "src")},
     )
     assert told.stdout == (
-        "a store in PostgreSQL needs psycopg: `pip install 'runlore[postgres]'`, or in a checkout"
-        " `uv tool install '.[postgres]'`\n"
+        "a store in PostgreSQL needs psycopg, which is not installed: install runlore again, in the"
+        " way you did, with its extra `postgres` (in a checkout '.[postgres]' instead of '.')\n"
     )
 
 

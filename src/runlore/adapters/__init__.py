@@ -111,7 +111,7 @@ def describe_unknown(name: str) -> str:
     """Return a message for a name that is no agent's, with the one that may be meant."""
     near = get_close_matches(name.lower(), names(), 1)
     meant = f"did you mean {near[0]}? " if near else ""
-    return f"there is no adapter {name!r}; {meant}there are: {', '.join(names())}"
+    return f"there is no agent {name!r}; {meant}there are: {', '.join(names())}"
 
 
 def _letters(text: str) -> str:

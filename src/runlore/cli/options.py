@@ -444,7 +444,13 @@ _FILTERS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         {"type": When(), "help": "Active after: 3d, tuesday, last week, 2026-07."},
     ),
     "until": (("--until",), {"type": When(), "help": "Started before this time."}),
-    "on": (("--on",), {"type": Days(), "help": "Active on this day, or in this week or month."}),
+    "on": (
+        ("--on",),
+        {
+            "type": Days(),
+            "help": "Begun by this day (or week, month), and not over before it.",
+        },
+    ),
     "text": (
         ("--text",),
         {"metavar": "TEXT", "help": "With this in title or folder; #TAG, #pinned."},

@@ -109,10 +109,10 @@ def _check_address(url: str) -> None:
 
 def _no_psycopg() -> StoreError:
     error = StoreError(
-        "a store in PostgreSQL needs psycopg: `pip install 'runlore[postgres]'`, or in a checkout"
-        " `uv tool install '.[postgres]'`"
+        "a store in PostgreSQL needs psycopg, which is not installed: install runlore again, in the"
+        " way you did, with its extra `postgres` (in a checkout '.[postgres]' instead of '.')"
     )
-    error.code, error.hint = "no_extra", "pip install 'runlore[postgres]'"
+    error.code, error.hint = "no_extra", "install runlore again with its extra `postgres`"
     return error
 
 
@@ -130,8 +130,10 @@ def open_for_reading(url: str, *, is_shared: bool = False) -> Store:
     Raises StoreMissing, with what to do about it, if there is none yet.
     """
     _check_address(url)
-    if "://" not in url and not os.path.exists(os.path.expanduser(url)):
+    path = os.path.expanduser(url)
+    if "://" not in url and not os.path.exists(path):
         raise StoreMissing(
-            "there is no store yet; run `runlore sync`, or `runlore demo` for one to look at"
+            f"there is no store yet at {path}; run `runlore sync`, or `runlore demo` for one to"
+            " look at"
         )
     return open_store(url, read_only=True, is_shared=is_shared)

@@ -27,6 +27,7 @@ from ..output import note, one_line, write_json
 from .show import named, which
 
 FORMATS = ("markdown", "jsonl", "html")
+ALIASES = {"md": "markdown"}
 ENDINGS = {".md": "markdown", ".jsonl": "jsonl", ".html": "html", ".htm": "html"}
 
 
@@ -45,7 +46,7 @@ class ExportedFile(msgspec.Struct, frozen=True, kw_only=True):
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(FORMATS),
+    type=click.Choice((*FORMATS, *ALIASES)),
     metavar="FORMAT",
     help=f"{', '.join(FORMATS)} (the file's name may say).",
 )
@@ -75,7 +76,9 @@ def command(
     force: bool,
     is_json: bool,
 ) -> None:
-    kind = kind or ENDINGS.get(output.suffix.lower() if output else "", "markdown")
+    kind = ALIASES.get(kind or "", kind) or ENDINGS.get(
+        output.suffix.lower() if output else "", "markdown"
+    )
     check_options(kind, pictures, output, is_json)
     with open_store() as (store, config):
         uid, seq = named(store, session)

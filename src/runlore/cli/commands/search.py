@@ -25,6 +25,7 @@ from ... import query
 from ... import search as engine
 from ...answers import Answer
 from ...config import Config
+from ...errors import NotFound
 from ...query import names as naming
 from ...store import Filter, Store
 from ...text.words import ago, count
@@ -351,8 +352,7 @@ def explain_nothing(
 ) -> None:
     """Print what to try if nothing matches."""
     if query.is_empty(store):
-        note(query.EMPTY)
-        return
+        raise NotFound(query.EMPTY)
     note("nothing found")
     for line in (*caveats(answer, asked), *hints):
         note(line)

@@ -56,7 +56,12 @@ class SqliteDatabase(Database):
                 else apsw.Connection(self.url, statementcachesize=500)
             )
             self._set_up(read_only)
-        except (apsw.NotADBError, apsw.CorruptError) as error:
+        except apsw.NotADBError as error:
+            raise StoreError(
+                f"{self.path} is not a runlore store ({error}); correct RUNLORE_STORE, or `store`"
+                " in config.toml; if it was one, put a backup in its place"
+            ) from None
+        except apsw.CorruptError as error:
             raise StoreError(
                 f"{self.path} is damaged ({error}); put a backup there, or move it away and run"
                 " `runlore sync`"
