@@ -263,8 +263,8 @@ def test_search_says_why_it_does_not_know_how_many_there_are(run: Run, worked: P
     run("sync")
     said = run("search", "walnut", "tool:Sh", "-n", "1").stderr
     assert (
-        said == "1 of up to 3 sessions: phrases and filters are proven only for what is shown; -n 3"
-        " shows all\n"
+        said == "1 of at most 3 sessions (only those shown were checked for phrases and filters);"
+        " -n 3 shows all\n"
     )
 
 

@@ -256,14 +256,14 @@ def test_problems_are_named_with_their_path(run: Run) -> None:
     report = Report(
         found={"new": 12},
         problems=[(f"/x/\x1b[31m{n}", "not\nreadable") for n in range(12)],
-        redacted={"token": 2},
+        redacted={"token": 2, "assigned": 1},
         seconds=1,
     )
     text = "\n".join(sync.summary(report))
     assert "could not be read: 12 sources" in text
     assert "  /x/0: not readable" in text
     assert "and 2 more" in text
-    assert "secrets redacted: 2 × token" in text
+    assert "secrets redacted: 2 × token, 1 × assigned (password=…)" in text
 
 
 def test_newer_rules_that_found_something_in_the_store_are_told() -> None:

@@ -281,8 +281,8 @@ def check_lines(made: Check) -> Iterator[str]:
         )
     if made.gaps:
         yield (
-            f"sessions whose events add up to other totals than their calls: {len(made.gaps):,}"
-            " (copies count once, and in one session)"
+            f"sessions whose events have other token totals than their calls: {len(made.gaps):,}"
+            " (a call that several sessions contain counts in one of them)"
         )
         for gap in made.gaps[:10]:
             yield (

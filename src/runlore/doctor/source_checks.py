@@ -18,7 +18,7 @@ MAX_REASONS = 10
 
 
 def check_sources(exam: Exam) -> Iterator[Finding]:
-    """A source is read up to where we say, and what lies before is what was read."""
+    """Each source was read up to the stored position, and has not changed before it."""
     notes: Counter[str] = Counter()
     for number, state in exam.each(list(exam.sources.items())):
         # A source that is gone, and was to be derived again, stays as it is known if its sessions

@@ -24,6 +24,11 @@ _MARK = re.compile(rb"\[redacted:([^\s:\]]{1,64}):([0-9a-f]{6})\]")
 _WORD = "redacted"
 
 
+def describe_kind(kind: str) -> str:
+    """Return the name of a kind of secrets, with an example where it does not explain itself."""
+    return f"{kind} (password=…)" if kind == "assigned" else kind
+
+
 class Leak(msgspec.Struct, frozen=True, kw_only=True):
     """Secrets of one kind in one session: their number, the different ones, and their events."""
 

@@ -161,7 +161,7 @@ def _price_words(one: Billed) -> str:
 
 # ── what is not certain ───────────────────────────────────────────────────────────────────────────
 class Gap(msgspec.Struct, frozen=True):
-    """A session whose events add up to other totals than its calls, subagents included."""
+    """A session whose events have other token totals than its calls, subagents included."""
 
     uid: str
     events_tokens: int

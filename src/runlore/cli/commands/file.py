@@ -2,8 +2,9 @@
 
 Counts edits, reads, and shell commands whose text shows that they change it.
 PATH is relative to this folder. If no session touched that file, PATH is taken
-as the end of a path: main.py, src/main.py. One that begins with */ always is. With --json an
-object with sessions as `ls` gives them, each with what it did (docs/json.md).
+as the end of a path: main.py, src/main.py. A PATH that begins with */ is always
+taken so. With --json an object with sessions as `ls` gives them, each with what
+it did (docs/json.md).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Pin a session, tag it, name it, say how it ended, note something down.
+"""Pin a session, tag it, name it, say how it ended, add a note.
 
 A pinned session is never evicted. The name is shown instead of the title. The outcome counts
 before all other evidence. `--text '#TAG'` and `--text '#pinned'` choose by it, in `ls` and
-elsewhere. Without options, what was said is shown. With --json an object (docs/json.md).
+elsewhere. Without options, the marks of the session are shown. With --json an object
+(docs/json.md).
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
   agent: repo: cwd: branch: model: machine: author: session: after: before:
   tool: kind: is:error file:                                which events
 
-Without words, the options choose sessions. Answers of runlore itself are left
-out. Behind -- a word may begin with a dash. --json: docs/json.md.
+Without words, the options choose sessions. runlore's own output in a session is
+not searched. After -- a word may begin with a dash. --json: docs/json.md.
 """
 
 from __future__ import annotations
@@ -335,8 +335,8 @@ def more_of(
         rest = f"-n {answer.total} shows all" if answer.total <= more else f"-n {more} shows more"
         if asked.needs_proof:  # Only the index was asked about the others.
             yield (
-                f"{shown} of up to {count(answer.total, 'session')}: phrases and filters are proven"
-                f" only for what is shown; {rest}"
+                f"{shown} of at most {count(answer.total, 'session')} (only those shown were"
+                f" checked for phrases and filters); {rest}"
             )
         else:
             yield f"{shown} of {count(answer.total, 'session')}; {rest}"

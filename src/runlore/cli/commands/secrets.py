@@ -1,7 +1,8 @@
 """Show which sessions contained secrets, but not the secrets.
 
-The store does not have them, but the agents' own files do: replace them. The same
-six digits mean the same secret. With --json an array (docs/json.md).
+They were removed before anything was stored, but the agents' own files still have
+them: revoke each one and create a new one. The same six digits mean the same
+secret. With --json an array (docs/json.md).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import ClassVar
 import click
 import msgspec
 
-from ...query.leaks import Leak, leaks
+from ...query.leaks import Leak, describe_kind, leaks
 from ...store import Filter, SessionLine
 from ...text.words import count
 from ..options import as_json, filters, is_paged, no_pager, open_store
@@ -66,7 +67,7 @@ def show(ctx: click.Context, found: list[Leak], more: str) -> None:
         kinds[leak.kind] += leak.count
     # One secret may match two rules.
     different = {one for leak in found for one in leak.hashes}
-    parts = ", ".join(f"{number} × {kind}" for kind, number in kinds.most_common())
+    parts = ", ".join(f"{number} × {describe_kind(kind)}" for kind, number in kinds.most_common())
     note(
         f"{count(len(different), 'different secret')} in"
         f" {count(len({leak.line.uid for leak in found}), 'session')}{more}: {parts}"
@@ -102,7 +103,8 @@ def as_lines(found: list[Leak]) -> list[str]:
             lines.append(f"  {one_line(line.source_path or '')}{gone}")
         where = " ".join(f"#{seq}" for seq in leak.events[:SHOWN])
         more = " …" if len(leak.events) > SHOWN else ""
+        secrets = " ".join(leak.hashes[:SHOWN])
         lines.append(
-            f"  {leak.count:>4} × {leak.kind:16} {' '.join(leak.hashes[:SHOWN])}  at {where}{more}"
+            f"  {leak.count:>4} × {describe_kind(leak.kind):21} {secrets}  at {where}{more}"
         )
     return lines

@@ -23,6 +23,7 @@ from ... import config as settings
 from ... import store as stores
 from ...answers import Answer
 from ...errors import ConfigError
+from ...query.leaks import describe_kind
 from ...sync import pipeline
 from ...sync.discover import find_roots
 from ...sync.pipeline import Report
@@ -247,7 +248,7 @@ def summary(report: Report, is_verbose: bool = False) -> Iterator[str]:
             f" ({duration(report.seconds)})"
         )
         # By rules that are newer than it.
-        yield from counted("secrets redacted in what was stored before", report.redacted)
+        yield from counted("secrets redacted in what was stored before", by_kind(report.redacted))
         return
     words = [
         f"{number:,} {word}{' (their sessions stay)' if word == 'missing' else ''}"
@@ -275,7 +276,7 @@ def summary(report: Report, is_verbose: bool = False) -> Iterator[str]:
         yield f"not counted: {', '.join(told)}"
     if is_verbose:
         yield from details(report)
-    yield from counted("secrets redacted", report.redacted)
+    yield from counted("secrets redacted", by_kind(report.redacted))
     yield from troubles(report)
 
 
@@ -305,6 +306,10 @@ def how_many(report: Report) -> str:
     subagents: int = report.subagents
     own = count(report.sessions - subagents, "session")
     return f"{own} and {count(subagents, 'subagent')}" if subagents else own
+
+
+def by_kind(secrets: dict[str, int]) -> dict[str, int]:
+    return {describe_kind(kind): number for kind, number in secrets.items()}
 
 
 def counted(title: str, counts: dict[str, int]) -> Iterator[str]:

@@ -96,10 +96,7 @@ class Grouping(click.Choice[str]):
     type=Grouping(usage.BY),
     default="day",
     metavar="WHAT",
-    help=(
-        f"A row for each {', '.join(usage.BY[:-1])} or {usage.BY[-1]} (default day). A session"
-        " counts with its subagents, a block is five hours from its first call."
-    ),
+    help=(f"A row for each {', '.join(usage.BY[:-1])} or {usage.BY[-1]} (default day)."),
 )
 @click.option("--since", metavar="WHEN", help="From then on: 3d, tuesday, last week, 2026-07.")
 @click.option("--until", metavar="WHEN", help="Before then.")
