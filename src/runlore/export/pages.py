@@ -159,13 +159,13 @@ def cost_words(whole: float | None, alone: float | None, subagents: int) -> str:
 
 def cost_figure(whole: float | None, alone: float | None, subagents: int) -> tuple[str, str]:
     """Return the cost of a session with its subagents, and what stands beside it."""
-    return usd(whole), words.beside_subagents(usd(whole), usd(alone), subagents)
+    return usd(whole), words.describe_subagents(usd(whole), usd(alone), subagents)
 
 
 def tokens_figure(whole: int, alone: int, subagents: int) -> tuple[str, str]:
     """Return the tokens of a session with its subagents, and what stands beside them."""
     text = words.short(whole)
-    return text, words.beside_subagents(text, words.short(alone), subagents)
+    return text, words.describe_subagents(text, words.short(alone), subagents)
 
 
 def marked(text: str, marks: list[tuple[int, int]]) -> Markup:

@@ -44,12 +44,12 @@ def usd(value: float | None) -> str:
 
 def with_subagents(whole: str, alone: str, subagents: int, unit: str = "") -> str:
     """Return a figure of a session with and without its subagents, if these make a difference."""
-    beside = beside_subagents(whole, alone, subagents)
-    return f"{whole}{unit} {beside}" if beside else f"{alone}{unit}"
+    suffix = describe_subagents(whole, alone, subagents)
+    return f"{whole}{unit} {suffix}" if suffix else f"{alone}{unit}"
 
 
-def beside_subagents(whole: str, alone: str, subagents: int) -> str:
-    """Return what stands beside the figure of a session with its subagents, if these make a
+def describe_subagents(whole: str, alone: str, subagents: int) -> str:
+    """Return the words after the figure of a session with its subagents, if these make a
     difference."""
     return "" if whole == alone else f"with {count(subagents, 'subagent')}, {alone} without"
 
