@@ -102,8 +102,8 @@ def worked(session: str, number: int) -> str:
             "user",
             type="text",
             text=(
-                "Make the tea with ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8, and commit what it"
-                " takes."
+                f"Make tea number {number} with ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8, and"
+                " commit what it takes."
             ),
         )
         + ran(
@@ -128,7 +128,20 @@ def worked(session: str, number: int) -> str:
             "git commit -am 'Boil it'",
             f"[main {sha}] Boil it\n 1 file changed, 1 insertion(+)",
         )
-        + said(session, 11, "assistant", type="text", text="Done.")
+        + ran(
+            session,
+            11,
+            f"gh api repos/acme/tea/contents/pot?ref=b{number}",
+            f"zsh: no matches found: repos/acme/tea/contents/pot?ref=b{number}",
+            is_error=True,
+        )
+        + ran(
+            session,
+            13,
+            f"gh api 'repos/acme/tea/contents/pot?ref=b{number}'",
+            "name: pot of tea",
+        )
+        + said(session, 15, "assistant", type="text", text="Done.")
     )
 
 

@@ -262,12 +262,15 @@ def propose(dry_run: bool, is_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Show what would be asked, without asking.")
 @as_json(DistilledLessons, items="questions")
 def distill(agent: str | None, limit: int, dry_run: bool, is_json: bool) -> None:
-    """Let your own agent phrase lessons from errors that several tasks got over.
+    """Let your own agent phrase lessons, and check what it says.
 
-    The agent gets the evidence on its standard input: failing and working calls, as they are
-    stored, without secrets. Every statement of its answer must cite that evidence, and code checks
-    the citations; what is not proven is dropped. A second call judges the rest. The results are
-    proposals. The tokens of a day are bounded (`distill_tokens` in config.toml).
+    It is asked about errors that several tasks got over, and gets the evidence on its standard
+    input: failing and working calls, as they are stored, without secrets. Every statement of its
+    answer must cite that evidence, and code checks the citations; what is not proven is dropped. A
+    second call judges the rest. The results are proposals. The tokens of a day are bounded
+    (`distill_tokens` in config.toml).
+
+    With --json an object: questions, stopped.
     """
     with open_store() as (store, setting):
         chosen = agent or setting.lessons.distill
