@@ -119,8 +119,8 @@ _BELOW = (
 
 _CHOSEN = (
     "(with recursive chosen (number, uid) as (select number, uid from sessions {0} and"
-    f" {IS_LISTED} union select s.number, s.uid from chosen join sessions s on s.parent_uid = chosen.uid and"
-    " s.relation = 'subagent') select number from chosen)"
+    f" {IS_LISTED} union select s.number, s.uid from chosen join sessions s on"
+    " s.parent_uid = chosen.uid and s.relation = 'subagent') select number from chosen)"
 )
 """The sessions that a filter chooses, with their subagents, as a list counts them."""
 
