@@ -63,9 +63,8 @@ def command(
         if is_json:
             write_json(lines)
         elif lines:
-            page(
-                as_table(store, lines, is_whole=is_all and chosen == Filter()), pager=is_paged(ctx)
-            )
+            is_whole = is_all and chosen == Filter(parents_only=False)
+            page(as_table(store, lines, is_whole=is_whole), pager=is_paged(ctx))
             if (
                 len(lines) == limit
                 and not is_all
