@@ -157,7 +157,7 @@ def test_usage_by_session_leads_to_the_session_and_to_why(client: Client) -> Non
     page = client.get("/usage?by=session&since=all")
     assert f'href="/s/{SHOP}"' in page
     assert "session with its subagents" in page
-    assert 'title="without its subagents"' in client.get("/sessions")
+    assert 'title="with its subagents' in client.get("/sessions")
     why = client.get(re.findall(r'href="(/usage/explain/[^"]+)"', page)[0])
     assert "from genai-prices" in why
 
@@ -395,7 +395,7 @@ def test_what_a_wrong_clock_wrote_leaves_no_chart_empty(home: Path, toy: Toy) ->
 def test_every_figure_leads_to_the_sessions_behind_it(client: Client, by: str) -> None:
     page = client.get(f"/usage?by={by}&since=all")
     rows = re.findall(
-        r'<td class="num">(\$[\d.,]+)[^$]*?<a href="(\?[^"]*by=session[^"]*)">why</a>',
+        r'<td class="num"[^>]*>(\$[\d.,]+\*?)[^$]*?<a href="(\?[^"]*by=session[^"]*)">why</a>',
         page,
         re.DOTALL,
     )

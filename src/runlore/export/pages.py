@@ -14,6 +14,7 @@ import msgspec
 from markupsafe import Markup, escape
 
 from ..model import SessionEvent, Tests, describe_outcome
+from ..store.values import Family
 from ..text import words
 from ..text.clean import clean, one_line
 from ..text.words import usd as usd
@@ -49,7 +50,14 @@ def environment(*folders: Path) -> jinja2.Environment:
     )
     templates.filters.update(FILTERS)
     templates.globals.update(show=show, outcome=outcome, fixed=FIXED, link=session_url, folds=True)
-    templates.globals.update(cost_words=cost_words, tokens_words=tokens_words)
+    templates.globals.update(
+        cost_words=cost_words,
+        errors_of=words.errors_of,
+        errors_words=errors_words,
+        tokens_words=tokens_words,
+        usd_cell=words.usd_cell,
+        without_price=words.without_price,
+    )
     templates.globals.update(described=describe_outcome)
     templates.globals.update(picture_names=images.named, picture_url=picture_url)
     return templates
@@ -150,9 +158,16 @@ def when(value: str | datetime | None, pattern: str = "ago") -> Markup:
     )
 
 
-def cost_words(whole: float | None, alone: float | None, subagents: int) -> str:
+def cost_words(family: Family, alone: float | None) -> str:
     """Return the cost of a session, with and without its subagents if these cost something."""
-    return words.with_subagents(usd(whole), usd(alone), subagents)
+    return words.with_subagents(
+        usd(family.usd, family.unpriced), usd(alone, family.own_unpriced), family.subagents
+    )
+
+
+def errors_words(whole: int, alone: int, subagents: int) -> str:
+    """Return the number of errors of a session, with and without its subagents."""
+    return words.with_subagents(f"{whole:,}", f"{alone:,}", subagents)
 
 
 def tokens_words(whole: int, alone: int, subagents: int) -> str:

@@ -220,9 +220,7 @@ def parts(request: Request) -> Response:
             {
                 "parts": msgspec.to_builtins(parts_of(found)),
                 "events": found.session.events,
-                "cost": cost_words(
-                    found.family.usd, found.session.cost.usd, found.family.subagents
-                ),
+                "cost": cost_words(found.family, found.session.cost.usd),
             }
         )
 
