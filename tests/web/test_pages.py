@@ -389,6 +389,19 @@ def test_what_a_wrong_clock_wrote_leaves_no_chart_empty(home: Path, toy: Toy) ->
         assert f'data-tip="{day}: ' in client.get("/usage?since=all")
 
 
+def test_a_call_in_the_future_is_in_none_of_the_last_days(home: Path, toy: Toy) -> None:
+    now, config = datetime.now(UTC), query_config()
+    with closing(open_store(config.store)) as store:
+        later = call("later", "s2", ts=now + timedelta(days=700), input_tokens=44_000_000)
+        keep(store, [call("now", ts=now - timedelta(days=2), input_tokens=49_000), later])
+    with serving() as client:
+        for path in ("/", "/usage?since=30d", "/usage?since=30d&by=session", "/usage"):
+            page = client.get(path)
+            assert "49k" in page, path
+            assert "44M" not in page, path
+        assert "44M" in client.get("/usage?since=all")
+
+
 @pytest.mark.parametrize(
     "by", ["day", "week", "month", "model", "agent", "project", "branch", "block"]
 )

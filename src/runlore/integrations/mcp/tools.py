@@ -411,7 +411,7 @@ def cost(store: Store, config: Config, args: arguments.Usage, place: Place | Non
         machine=args.machine or None,
         author=args.author or None,
         since=since,
-        until=until,
+        until=zone.end(since, until, datetime.now(UTC)),
         session=query.resolve(store, args.session) if args.session else None,
     )
     made = usage.report(store, args.by, chosen, zone=zone)
