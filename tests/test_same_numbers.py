@@ -32,6 +32,10 @@ def store(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     for agent in AGENTS:
         for root in sorted((FIXTURES / agent).glob("*/root")):
             pipeline.sync(made, settings.load(), agents=[agent], roots=[str(root)], workers=0)
+    made.db.execute(  # type: ignore[attr-defined]  # No subagent of the fixtures met an error.
+        "update sessions set errors = 23 where uid = (select min(s.uid) from sessions s join"
+        " sessions p on p.uid = s.parent_uid where s.relation = 'subagent')"
+    )
     yield made
     made.close()
 
@@ -77,7 +81,9 @@ def test_the_fixtures_have_what_makes_numbers_differ(
     store: Store, listed: dict[str, dict[str, Any]]
 ) -> None:
     assert sum(one["subagents"] > 0 for one in listed.values()) >= 5
-    assert any(one["usd"] != one["usd_with_subagents"] for one in listed.values())
+    for name in ("errors", "tokens", "usd"):
+        assert any(one[name] != one[f"{name}_with_subagents"] for one in listed.values()), name
+    assert any(one["usd"] and one["unpriced"] for one in listed.values())
     rows = store.maintenance.rows
     assert rows("select 1 from sessions where relation = 'fork'")
     assert rows("select 1 from sessions where retries > 0")
