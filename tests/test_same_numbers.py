@@ -191,8 +191,8 @@ def test_the_page_and_its_data_have_the_numbers_of_ls(
             shown = dict(re.findall(r"<dt>([a-z ]+)</dt><dd[^>]*>(.*?)</dd>", page))
             in_words = words_of(wanted)
             assert shown["turns"] == str(wanted["turns"]), uid
-            errors = map(str, (wanted["errors_with_subagents"], wanted["errors"]))
-            assert shown["errors"] == with_subagents(*errors, wanted["subagents"]), uid
+            whole, alone = str(wanted["errors_with_subagents"]), str(wanted["errors"])
+            assert shown["errors"] == with_subagents(whole, alone, wanted["subagents"]), uid
             assert (html.unescape(shown["tokens"]), html.unescape(shown["cost"])) == in_words, uid
 
 

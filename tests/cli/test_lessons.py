@@ -340,9 +340,7 @@ def test_the_effect_of_a_lesson_is_measured_by_both_groups(
     run: Run, home: Path, met: None, shelf: Shelf
 ) -> None:
     assert "no lesson was shown" in run("measure").stderr
-    shelf.put(
-        lesson(status="approved", fingerprint=fingerprint_of("key"), when="it \x1b[31mfails")
-    )
+    shelf.put(lesson(status="approved", fingerprint=fingerprint_of("key"), when="it \x1b[31mfails"))
     decide(home)
     decide(home, session="s2", withheld=True)
     shown = run("measure")

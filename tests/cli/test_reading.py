@@ -120,11 +120,8 @@ def test_ls_tells_of_the_subagents_that_it_leaves_out(
         "Facts",
         lambda **told: facts(
             **told,
-            **(
-                {"relation": "subagent", "parent_uid": "toy:alpha"}
-                if "/" in told["native_session_id"]
-                else {}
-            ),
+            relation="subagent" if "/" in told["native_session_id"] else None,
+            parent_uid="toy:alpha" if "/" in told["native_session_id"] else None,
         ),
     )
     run("sync")

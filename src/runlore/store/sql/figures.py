@@ -96,7 +96,8 @@ class SqlFigures:
                 values += _figures(members, calls, is_in_ledger=is_in_ledger)
             else:
                 values += [0, values[_ERRORS], sum(values[_TOKENS]), values[_USD], unpriced]
-            lines[number] = SessionLine(*values, unpriced)
+            values.append(unpriced)
+            lines[number] = SessionLine(*values)
         return lines
 
     def tokens_of(self, number: int, flavor: str) -> dict[str, int] | None:
