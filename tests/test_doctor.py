@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import sys
 import threading
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from runlore import config as settings
 from runlore import doctor
 from runlore.cli import cli
 from runlore.cli.commands.doctor import sign
-from runlore.config import Config
+from runlore.config import Config, SourceConfig
 from runlore.errors import StoreBusy, StoreError
 from runlore.lessons import Lesson, deliver, rendered_files
 from runlore.lessons.shelf import Shelf
@@ -534,6 +535,39 @@ def test_a_source_that_has_changed_since_is_no_error(
         "1 not there any more",
         "1 rewritten since",
     ]
+
+
+@pytest.mark.parametrize("agent", ["claude", "cline", "codex", "gemini_cli", "grok", "grok_cli"])
+def test_nothing_has_grown_where_the_next_sync_reads_nothing(
+    home: Path, tmp_path: Path, agent: str
+) -> None:
+    fixtures = Path(__file__).parent / "adapters/fixtures" / agent
+    roots = [
+        shutil.copytree(root, tmp_path / agent / root.parent.name)
+        for root in sorted(fixtures.glob("*/root"))
+    ]
+    # Sidecars are often written after the transcript that they belong to.
+    for n, path in enumerate(sorted(tmp_path.rglob("*"), reverse=True)):
+        os.utime(path, (1_750_000_000 + n, 1_750_000_000 + n))
+    roots_setting = SourceConfig(roots=[*map(str, roots)])
+    config = msgspec.structs.replace(settings.load(), sources={agent: roots_setting})
+    with closing(open_store(str(tmp_path / "a.db"))) as store:
+        for _ in range(3):
+            synced = pipeline.sync(store, config, agents=[agent], workers=0)
+        assert synced.found.keys() == {"unchanged"}
+        report = doctor.examine(store, config)
+    notes = next(check.notes for check in report.checks if check.name == "sources")
+    assert not [note for note in notes if "since" in note]
+
+
+def test_a_source_that_is_not_searched_any_more_has_not_grown(
+    store: Store, config: Config, root: Path
+) -> None:
+    with (root / "alpha.jsonl").open("ab") as file:
+        file.write(line(id="z", text="more"))
+    off = msgspec.structs.replace(config, sources={"toy": SourceConfig(enabled=False)})
+    report = doctor.examine(store, off)
+    assert not next(check.notes for check in report.checks if check.name == "sources")
 
 
 def test_what_is_left_beside_the_store_of_what_was_forgotten_is_found(

@@ -187,6 +187,46 @@ def test_two_ids_that_differ_at_their_end_alone_leave_room_for_other_columns() -
     ]
 
 
+def test_a_subagent_with_an_id_of_its_own_is_told_from_its_parent(
+    store: Store, toy: Toy, tmp_path: Path
+) -> None:
+    names = ("1794777012345", "1794777012399")
+    for name in names:
+        Agent(store, toy, tmp_path / "alike" / f"{name}.jsonl").put(line(s=name, id=name, text="x"))
+    store.db.execute(  # type: ignore[attr-defined]
+        "update sessions set parent_uid = ?, relation = 'subagent' where uid = ?",
+        tuple(f"toy:{name}" for name in names),
+    )
+    uids = [f"toy:{name}" for name in names]
+    assert naming.names(store, uids) == {uids[0]: "179477701234", uids[1]: "179477701239"}
+    (listed,) = [one for one in store.sessions.select(Filter()) if one.uid == uids[0]]
+    assert naming.short_ids(store, [listed]) == ["179477701234"]
+
+
+def test_a_subagent_whose_parent_is_not_stored_is_found_by_its_short_id(
+    store: Store, toy: Toy, tmp_path: Path
+) -> None:
+    uids = [f"toy:01234567-89ab-cdef/agent-{n}" for n in (1, 2, 12)]
+    for uid in uids:
+        Agent(store, toy, tmp_path / "orphans" / f"{uid[-2:]}.jsonl").put(
+            line(s=uid[4:], id=uid[-2:], text="x")
+        )
+    store.db.execute(  # type: ignore[attr-defined]
+        "update sessions set parent_uid = 'toy:nobody', relation = 'subagent' where uid like"
+        " 'toy:0123%'"
+    )
+    short = naming.names(store, uids)
+    assert short[uids[0]] == "01234567/agent-1"
+    assert {name: query.resolve(store, name) for name in short.values()} == {
+        name: uid for uid, name in short.items()
+    }
+
+
+def test_an_id_that_two_agents_use_is_named_with_its_agent() -> None:
+    uids = ["toy:report-12", "other:report-12", "other:report-13"]
+    assert naming.shorten(uids, uids) == ["toy:report-12", "other:report-12", "report-13"]
+
+
 def test_a_short_id_is_not_cut_a_letter_before_its_end() -> None:
     lines = [
         msgspec.convert(_line(f"toy:{name}"), SessionLine)

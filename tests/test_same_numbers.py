@@ -17,7 +17,7 @@ from runlore import config as settings
 from runlore.cli import cli
 from runlore.store import Store, open_store
 from runlore.sync import pipeline
-from runlore.text.words import short, usd, with_subagents
+from runlore.text.words import errors_of, short, usd, with_subagents
 from tests.web.conftest import Client, serving
 
 FIXTURES = Path(__file__).parent / "adapters/fixtures"
@@ -32,6 +32,10 @@ def store(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     for agent in AGENTS:
         for root in sorted((FIXTURES / agent).glob("*/root")):
             pipeline.sync(made, settings.load(), agents=[agent], roots=[str(root)], workers=0)
+    made.db.execute(  # type: ignore[attr-defined]  # No subagent of the fixtures met an error.
+        "update sessions set errors = 23 where uid = (select min(s.uid) from sessions s join"
+        " sessions p on p.uid = s.parent_uid where s.relation = 'subagent')"
+    )
     yield made
     made.close()
 
@@ -55,12 +59,14 @@ def tokens(figures: dict[str, Any]) -> int:
 
 def figures(line: dict[str, Any], cost: dict[str, Any]) -> dict[str, Any]:
     """Return the figures of a session from a listing, or from the session itself."""
-    with_all = ("subagents", "errors_with_subagents", "tokens_with_subagents", "usd_with_subagents")
+    names = ("errors", "tokens", "usd", "unpriced")
+    with_all = ("subagents", *(f"{name}_with_subagents" for name in names))
     return {
         "turns": cost["turns"],
         "errors": line["errors"],
         "tokens": tokens(cost),
         "usd": cost["usd"],
+        "unpriced": line["unpriced"],
         **{name: line[name] for name in with_all},
     }
 
@@ -75,7 +81,9 @@ def test_the_fixtures_have_what_makes_numbers_differ(
     store: Store, listed: dict[str, dict[str, Any]]
 ) -> None:
     assert sum(one["subagents"] > 0 for one in listed.values()) >= 5
-    assert any(one["usd"] != one["usd_with_subagents"] for one in listed.values())
+    for name in ("errors", "tokens", "usd"):
+        assert any(one[name] != one[f"{name}_with_subagents"] for one in listed.values()), name
+    assert any(one["usd"] and one["unpriced"] for one in listed.values())
     rows = store.maintenance.rows
     assert rows("select 1 from sessions where relation = 'fork'")
     assert rows("select 1 from sessions where retries > 0")
@@ -103,6 +111,7 @@ def test_usage_has_the_numbers_of_ls(listed: dict[str, dict[str, Any]]) -> None:
         assert row["usd"] == pytest.approx(wanted["usd_with_subagents"] or 0), uid
         assert row["usd_without_subagents"] == pytest.approx(wanted["usd"] or 0), uid
         assert row["subagents"] == wanted["subagents"], uid
+        assert row["unpriced"] == wanted["unpriced_with_subagents"], uid
     for uid, wanted in listed.items():
         made = data("usage", "--explain", uid)
         assert made["total"]["total_tokens"] == wanted["tokens"], uid
@@ -110,6 +119,17 @@ def test_usage_has_the_numbers_of_ls(listed: dict[str, dict[str, Any]]) -> None:
         both = made["total_with_subagents"]
         assert both["total_tokens"] == wanted["tokens_with_subagents"], uid
         assert both["usd"] == pytest.approx(wanted["usd_with_subagents"] or 0), uid
+
+
+def test_the_sessions_of_ls_add_up_to_usage(store: Store) -> None:
+    store.db.execute(  # type: ignore[attr-defined]
+        "update sessions set parent_uid = 'claude:nobody' where uid = (select min(uid) from"
+        " sessions where relation = 'subagent' and usd > 0)"
+    )
+    lines, total = data("ls", "--all"), data("usage")["total"]
+    assert any(line["relation"] == "subagent" for line in lines)
+    assert total["total_tokens"] == sum(line["tokens_with_subagents"] for line in lines)
+    assert total["usd"] == pytest.approx(sum(line["usd_with_subagents"] or 0 for line in lines))
 
 
 def test_usage_of_a_repository_adds_up_to_the_numbers_of_ls(store: Store) -> None:
@@ -129,7 +149,11 @@ def words_of(wanted: dict[str, Any]) -> tuple[str, str]:
     below = wanted["subagents"]
     return (
         with_subagents(short(wanted["tokens_with_subagents"]), short(wanted["tokens"]), below),
-        with_subagents(usd(wanted["usd_with_subagents"]), usd(wanted["usd"]), below),
+        with_subagents(
+            usd(wanted["usd_with_subagents"], wanted["unpriced_with_subagents"]),
+            usd(wanted["usd"], wanted["unpriced"]),
+            below,
+        ),
     )
 
 
@@ -139,10 +163,10 @@ def test_the_words_of_show_have_the_numbers_of_ls(listed: dict[str, dict[str, An
         head = text.partition("──")[0]
         count = wanted["turns"]
         assert f"{count} turn{'s' * (count != 1)}" in head, uid
-        if wanted["errors"]:
-            assert f"{wanted['errors']} error" in head, uid
+        if whole := wanted["errors_with_subagents"]:
+            assert errors_of(whole, wanted["errors"], wanted["subagents"]) in head, uid
         _, cost = words_of(wanted)
-        assert (cost in head) == (wanted["usd_with_subagents"] is not None), uid
+        assert (f"  {cost}" in head) == (cost != "–"), uid
         numbers = [int(number) for number in re.findall(r"^── turn (\d+)  ", text, re.MULTILINE)]
         assert numbers == list(range(1, count + 1)), uid
 
@@ -160,13 +184,15 @@ def test_the_page_and_its_data_have_the_numbers_of_ls(
             made = api(client, f"/session/{uid}?branch=all")
             family = {f"{name}_with_subagents": value for name, value in made["family"].items()}
             family["subagents"] = made["family"]["subagents"]
+            family["unpriced"] = made["family"]["own_unpriced"]
             assert figures({**made["session"], **family}, made["session"]["cost"]) == wanted, uid
             assert [turn["number"] for turn in made["turns"]] == list(range(1, wanted["turns"] + 1))
             page = client.get(f"/s/{uid}")
             shown = dict(re.findall(r"<dt>([a-z ]+)</dt><dd[^>]*>(.*?)</dd>", page))
             in_words = words_of(wanted)
             assert shown["turns"] == str(wanted["turns"]), uid
-            assert shown["errors"] == str(wanted["errors"]), uid
+            whole, alone = str(wanted["errors_with_subagents"]), str(wanted["errors"])
+            assert shown["errors"] == with_subagents(whole, alone, wanted["subagents"]), uid
             assert (html.unescape(shown["tokens"]), html.unescape(shown["cost"])) == in_words, uid
 
 

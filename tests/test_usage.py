@@ -99,6 +99,21 @@ def test_all_reports_add_up_to_the_same(
     assert totals[0].unpriced == sum(one.model is None for one in best.values())
 
 
+def test_what_a_wrong_clock_wrote_is_not_of_today(store: Store) -> None:
+    keep(store, [call("a", ts=NOON), call("b", ts=NOON + timedelta(days=700))])
+    price(store, lambda _: USD)
+    zone = Zone("UTC")
+    assert status(store, NOON, zone).today.calls == 1
+    assert [one.usd for one in budgets(store, Budget(day=5), NOON, zone)] == [1]
+
+
+def test_a_period_ends_today_unless_it_begins_later() -> None:
+    zone, later = Zone("UTC"), NOON + timedelta(days=9)
+    assert zone.end(NOON - timedelta(days=30), None, NOON) == datetime(2026, 3, 15, tzinfo=UTC)
+    assert zone.end(NOON, later, NOON) == later
+    assert zone.end(later, None, NOON) is zone.end(None, None, NOON) is None
+
+
 def test_subagents_without_calls_among_the_chosen_are_counted(store: Store) -> None:
     later = NOON + timedelta(days=1)
     below = {"parent_uid": "toy:s1", "relation": "subagent"}

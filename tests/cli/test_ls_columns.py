@@ -39,7 +39,8 @@ def session(uid: str, **fields: Any) -> SessionLine:
     numbers = {
         name: 0
         for name in SessionLine.__struct_fields__
-        if name.endswith("tokens") or name in ("events", "errors", "retries", "source_bytes")
+        if name.endswith(("tokens", "with_subagents"))
+        or name in ("events", "errors", "retries", "source_bytes", "subagents", "unpriced")
     }
     known = {
         "uid": uid,
@@ -51,6 +52,7 @@ def session(uid: str, **fields: Any) -> SessionLine:
         "outcome_by": "interrupted",
         "turns": 1234,
         "usd": 1234.56,
+        "usd_with_subagents": 1234.56,
         "wall_clock_s": 4000.0,
         "repo": "acme/a-repository-with-a-long-name",
     }
@@ -69,7 +71,7 @@ def test_outcome_turns_and_cost_are_shown_on_every_screen(
     assert len(lines) == len(UIDS)
     for line in lines:
         assert cells(line) <= width
-        assert {"abandoned", "1234", "1234.56"} <= set(line.split())
+        assert {"abandoned", "1234", "1,234.56"} <= set(line.split())
 
 
 def test_a_long_id_is_shown_as_a_handle_that_names_the_session(
@@ -87,11 +89,11 @@ def test_a_long_id_is_shown_as_a_handle_that_names_the_session(
     assert len(set(ids[80])) == len(UIDS)
 
 
-def test_the_cost_with_subagents_is_shown_where_it_differs(
+def test_the_cost_is_with_subagents_and_without_them_where_there_is_room(
     store: Store, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    costs = [(0.07, 0.12, 3), (0.07, 0.071, 1), (None, 0.5, 2), (0.3, None, 0), (None, None, 0)]
+    costs = [(0.07, 0.12, 3), (0.07, 0.071, 1), (None, 0.5, 2), (0.3, 0.3, 0), (None, None, 0)]
     lines = [
         session(f"toy:{n}", usd=usd, usd_with_subagents=whole, subagents=below)
         for n, (usd, whole, below) in enumerate(costs)
@@ -99,9 +101,52 @@ def test_the_cost_with_subagents_is_shown_where_it_differs(
     head, *rows = ls.as_table(store, lines, is_whole=True)
     at = slice(head.index("TOKENS") + 6, head.index("REPO"))
     shown = [row[at].split() for row in rows]
-    assert shown == [["0.07", "0.12", "(3)"], ["0.07"], ["0.50", "(2)"], ["0.30"], []]
-    assert "+ SUBAGENTS" in head
-    assert "+ SUBAGENTS" in run("ls", "--help").stdout
+    assert shown == [["0.12", "0.07", "(3)"], ["0.07"], ["0.50", "0.00", "(2)"], ["0.30"], []]
+    assert "USD  WITHOUT SUBAGENTS" in head
+    assert "WITHOUT SUBAGENTS" in run("ls", "--help").stdout
+    for width in ("80", "120"):
+        monkeypatch.setenv("COLUMNS", width)
+        head, first, *_ = ls.as_table(store, lines, is_whole=True)
+        assert "WITHOUT" not in head
+        assert "0.12" in first.split()
+
+
+def test_errors_and_tokens_are_those_with_subagents(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    below = {"subagents": 5, "errors_with_subagents": 23, "tokens_with_subagents": 12_000}
+    head, row = ls.as_table(store, [session("toy:a", **below)], is_whole=True)
+    at = slice(head.index("ERR"), head.index("REPO"))
+    assert row[at].split() == ["23", "12k", "1,234.56", "0", "err", "(5)"]
+
+
+def test_a_cost_without_some_prices_is_marked_and_without_any_it_is_blank(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    costs = [(0.5, 2), (0.0001, 1), (0.0, 3), (None, 4), (0.0, 0)]
+    lines = [
+        session(
+            f"toy:{n}",
+            usd=usd,
+            usd_with_subagents=usd,
+            unpriced=unpriced,
+            unpriced_with_subagents=unpriced,
+        )
+        for n, (usd, unpriced) in enumerate(costs)
+    ]
+    head, *rows = ls.as_table(store, lines, is_whole=True)
+    at = slice(head.index("TOKENS") + 6, head.index("REPO"))
+    assert [row[at].split() for row in rows] == [["0.50*"], ["<0.01*"], [], [], ["0.00"]]
+
+
+def test_a_subagent_in_a_list_is_named_as_such(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    _, row = ls.as_table(store, [session("toy:a/b", relation="subagent")], is_whole=True)
+    assert row.endswith("(subagent) Fix the build")
 
 
 def test_a_screen_without_room_loses_the_cost_last(

@@ -119,7 +119,9 @@ def test_ls_tells_of_the_subagents_that_it_leaves_out(
         toy_module,
         "Facts",
         lambda **told: facts(
-            **told, relation="subagent" if "/" in told["native_session_id"] else None
+            **told,
+            relation="subagent" if "/" in told["native_session_id"] else None,
+            parent_uid="toy:alpha" if "/" in told["native_session_id"] else None,
         ),
     )
     run("sync")

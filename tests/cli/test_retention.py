@@ -405,7 +405,9 @@ def test_secrets_names_the_subagents_that_it_left_out(
         toy_module,
         "Facts",
         lambda **told: facts(
-            **told, relation="subagent" if "/" in told["native_session_id"] else None
+            **told,
+            relation="subagent" if "/" in told["native_session_id"] else None,
+            parent_uid="toy:alpha" if "/" in told["native_session_id"] else None,
         ),
     )
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

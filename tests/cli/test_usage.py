@@ -10,16 +10,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runlore import adapters, usage
+from runlore import adapters, config, usage
 from runlore.cli import usage_lines
 from runlore.model import USD
-from runlore.store import Store
+from runlore.store import Store, open_store
 from runlore.usage import Row
 from runlore.usage.table import write_csv
 from tests.cli.conftest import Run
@@ -133,7 +133,7 @@ def test_a_table_has_a_line_for_each_day_and_the_total(paid: Path, run: Run) -> 
     assert "█" in first
     assert second.split()[:2] == ["2026-01-02", "1"]
     assert total.split()[:2] == ["total", "6"]
-    assert "* without a price: 1 call" in result.stderr
+    assert "* without 1 call whose price is not known" in result.stderr
 
 
 def test_a_call_that_two_sessions_have_is_counted_once(paid: Path, run: Run) -> None:
@@ -505,3 +505,15 @@ def test_days_that_exclude_each_other_are_answered_as_in_a_listing(run: Run, hom
     words = ("--on", "today", "--since", "3d")
     answers = {run(command, *words).stderr.splitlines()[-1] for command in ("ls", "usage")}
     assert answers == {"Error: --on does not go together with --since or --until"}
+
+
+def test_the_last_days_end_today(home: Path, run: Run) -> None:
+    now = datetime.now(UTC)
+    with closing(open_store(config.load().store)) as store:
+        keep(
+            store,
+            [ledger_call("a", "a", ts=now), ledger_call("b", "b", ts=now + timedelta(days=700))],
+        )
+    for words in (["--days", "30"], ["--since", "30d"], ["--since", "30d", "--by", "session"]):
+        assert data(run, *words)["total"]["calls"] == 1, words
+    assert data(run)["total"]["calls"] == 2

@@ -1163,7 +1163,7 @@ def test_what_events_and_calls_tell_otherwise_is_found_with_subagents(
         [("toy:s1", 98, 100), ("toy:s2", 101, 100)],
     ), "in a circle"
     tell("toy:s1", 98, parent_uid="toy:nobody")
-    assert store.ledger.gaps(None)[0] == 2
+    assert store.ledger.gaps(None) == (1, [("toy:s1", 199, 200)]), "its parent is not stored"
 
 
 def test_the_calls_that_started_subagents_are_remembered(store: Store, agent: Agent) -> None:
@@ -1222,6 +1222,76 @@ def test_a_session_is_counted_with_its_subagents(
     )
     assert sum(one.calls for one in store.ledger.sum(["session"], CallFilter())) == 2
     assert [one.calls for one in store.ledger.sum([], CallFilter(session="toy:s1"))] == [2]
+
+
+def below(store: Store, **parents: str) -> None:
+    for name, parent in parents.items():
+        store.db.execute(  # type: ignore[attr-defined]
+            "update sessions set parent_uid = ?, relation = 'subagent' where uid = ?",
+            (f"toy:{parent}", f"toy:{name}"),
+        )
+
+
+def test_lists_choose_and_sort_by_the_figures_with_subagents(store: Store, agent: Agent) -> None:
+    names = ("s1", "s2", "s3", "s4")
+    agent.write(*[line(s=name, id=name, text="x", error=name == "s3") for name in names])
+    calls = [
+        call("k1", "s1"),
+        call("k2", "s2", input_tokens=250),
+        call("k3", "s3"),
+        call("k4", "s3"),
+    ]
+    store.ingest.put(
+        settle(
+            store,
+            msgspec.structs.replace(agent.batch(), calls=[LedgerCall(call=one) for one in calls]),
+        )
+    )
+    prices(store, usd=USD)
+    below(store, s3="s4", s4="s1")
+
+    def sorted_by(sort: str) -> list[str]:
+        return [one.uid for one in store.sessions.select(Filter(), sort=sort)]
+
+    assert sorted_by("tokens") == ["toy:s1", "toy:s2"], "300 of a family, 250 of one session"
+    assert sorted_by("cost") == ["toy:s1", "toy:s2"], "3 USD and 1"
+    assert sorted_by("errors") == ["toy:s1", "toy:s2"]
+    assert store.sessions.uids(Filter(errors=True)) == ["toy:s1"]
+    assert store.sessions.uids(Filter(min_usd=2.5)) == ["toy:s1"]
+    assert set(store.sessions.uids(Filter(errors=True, parents_only=False))) == {
+        "toy:s1",
+        "toy:s3",
+        "toy:s4",
+    }
+
+
+def test_a_subagent_whose_parent_is_not_stored_is_a_session_of_its_own(
+    store: Store, agent: Agent
+) -> None:
+    agent.write(*[line(s=name, id=name, text="x") for name in ("s1", "s2")])
+    calls = [LedgerCall(call=call("k1", "s1")), LedgerCall(call=call("k2", "s2"))]
+    store.ingest.put(settle(store, msgspec.structs.replace(agent.batch(), calls=calls)))
+    prices(store, usd=USD)
+    below(store, s1="nobody", s2="s1")
+    (listed,) = store.sessions.select(Filter())
+    assert (listed.uid, listed.relation, listed.usd_with_subagents) == ("toy:s1", "subagent", 2)
+    assert [(one.keys, one.usd) for one in store.ledger.sum(["session"], CallFilter())] == [
+        (("toy:s1",), 2 * USD)
+    ]
+    assert store.sessions.count(Filter()) == 1
+
+
+def test_a_line_counts_the_calls_whose_price_is_not_known(
+    store: Store, agent: Agent, another: Agent
+) -> None:
+    bill(agent, call("k1"))
+    bill(another, call("k2", session="s2"), call("k3", session="s2"))
+    below(store, s2="s1")
+    prices(store, basis="none")
+    (one,) = store.sessions.select(Filter())
+    assert (one.unpriced, one.unpriced_with_subagents, one.usd_with_subagents) == (1, 3, None)
+    family = store.overview.family("toy:s1")
+    assert (family.own_unpriced, family.unpriced) == (1, 3)
 
 
 def test_several_segments_at_once_are_what_each_of_them_is(

@@ -200,7 +200,7 @@ def test_usage_by_session_leads_to_the_session_and_to_why(client: Client) -> Non
     page = client.get("/usage?by=session&since=all")
     assert f'href="/s/{SHOP}"' in page
     assert "session with its subagents" in page
-    assert 'title="without its subagents"' in client.get("/sessions")
+    assert 'title="with its subagents' in client.get("/sessions")
     why = client.get(re.findall(r'href="(/usage/explain/[^"]+)"', page)[0])
     assert "from genai-prices" in why
 
@@ -438,13 +438,26 @@ def test_usage_takes_project_for_repo(client: Client) -> None:
     assert client.get("/usage?by=project&since=all&project=shop-api") == found
 
 
+def test_a_call_in_the_future_is_in_none_of_the_last_days(home: Path, toy: Toy) -> None:
+    now, config = datetime.now(UTC), query_config()
+    with closing(open_store(config.store)) as store:
+        later = call("later", "s2", ts=now + timedelta(days=700), input_tokens=44_000_000)
+        keep(store, [call("now", ts=now - timedelta(days=2), input_tokens=49_000), later])
+    with serving() as client:
+        for path in ("/", "/usage?since=30d", "/usage?since=30d&by=session", "/usage"):
+            page = client.get(path)
+            assert "49k" in page, path
+            assert "44M" not in page, path
+        assert "44M" in client.get("/usage?since=all")
+
+
 @pytest.mark.parametrize(
     "by", ["day", "week", "month", "model", "agent", "repo", "branch", "block"]
 )
 def test_every_figure_leads_to_the_sessions_behind_it(client: Client, by: str) -> None:
     page = client.get(f"/usage?by={by}&since=all")
     rows = re.findall(
-        r'<td class="num">(\$[\d.,]+)[^$]*?<a href="(\?[^"]*by=session[^"]*)">why</a>',
+        r'<td class="num"[^>]*>(\$[\d.,]+\*?)[^$]*?<a href="(\?[^"]*by=session[^"]*)">why</a>',
         page,
         re.DOTALL,
     )

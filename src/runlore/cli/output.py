@@ -223,8 +223,10 @@ class Column:
 
 
 def title_of(line: SessionLine) -> str:
-    """The title of a session as lists have it: also that little more is kept of it than this."""
-    return f"{'(evicted) ' if line.evicted_at else ''}{one_line(line.title) or '-'}"
+    """The title of a session as lists have it: also that it is a subagent, or that little more is
+    kept of it than this."""
+    marks = "(evicted) " * bool(line.evicted_at) + "(subagent) " * (line.relation == "subagent")
+    return f"{marks}{one_line(line.title) or '-'}"
 
 
 def table(columns: list[Column], min_width: int = 32) -> list[str]:

@@ -18,7 +18,19 @@ from ..model import Session, SessionEvent, Tests, describe_outcome
 from ..query import Transcript
 from ..store import SessionLine
 from ..store.values import Family
-from ..text.words import count, duration, local, short, size, usd, with_subagents
+from ..text.words import (
+    PARTLY_PRICED,
+    count,
+    duration,
+    errors_of,
+    is_cost_known,
+    local,
+    short,
+    size,
+    usd,
+    with_subagents,
+    without_price,
+)
 from ..timeline import ToolCall, is_prompt, turn_numbers, turns
 from .output import cells, clean, fit, one_line, paint, screen, wrap
 
@@ -130,11 +142,14 @@ def facts(session: Session, family: Family) -> Iterator[tuple[str, str]]:
     yield f"{duration(cost.wall_clock_s)} at work", ""
     yield count(cost.turns, "turn"), ""
     yield count(session.events, "event"), ""
-    if session.errors:
-        yield count(session.errors, "error"), "red"
+    if family.errors:
+        yield errors_of(family.errors, session.errors, family.subagents), "red"
     yield with_subagents(short(family.tokens), short(tokens), family.subagents, " tokens"), ""
-    if family.usd is not None:
-        yield with_subagents(usd(family.usd), usd(cost.usd), family.subagents), ""
+    if is_cost_known(family.usd, family.unpriced):
+        whole, alone = usd(family.usd, family.unpriced), usd(cost.usd, family.own_unpriced)
+        yield with_subagents(whole, alone, family.subagents), ""
+        if family.unpriced:
+            yield f"{PARTLY_PRICED} {without_price(family.unpriced)}", "dim"
     if session.outcome != "unknown":
         yield describe_outcome(session), ""
     if session.evicted_at:

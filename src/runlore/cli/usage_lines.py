@@ -14,7 +14,16 @@ from .. import usage
 from ..model import Call, parse_time
 from ..query import names as naming
 from ..store import Store
-from ..text.words import brief, count, local, short
+from ..text.words import (
+    PARTLY_PRICED,
+    brief,
+    count,
+    is_cost_known,
+    local,
+    short,
+    usd_cell,
+    without_price,
+)
 from ..usage import Report, Row, Status
 from ..usage.explain import Check, Explained, Explanation
 from ..usage.table import exact
@@ -115,26 +124,27 @@ def block_name(key: str | None, zone: usage.Zone) -> str:
 
 
 def dollars(rows: Sequence[Row]) -> list[str]:
-    """Amounts, aligned, with a mark for each doubt."""
+    """Amounts, aligned, with a mark for each doubt; empty where no price is known."""
     amounts = [in_usd(row) for row in rows]
     width = max(map(len, amounts), default=0)
     return [
-        f"{words:>{width}}{'*' * bool(row.unpriced)}{'~' * bool(row.fuzzy)}"
+        f"{words:>{width}}{PARTLY_PRICED * bool(row.unpriced)}{'~' * bool(row.fuzzy)}"
         f"{'r' * bool(row.recorded)}"
+        if words
+        else ""
         for row, words in zip(rows, amounts, strict=True)
     ]
 
 
 def in_usd(row: Row) -> str:
-    """Return the cost of a row as a table has it, without marks."""
-    return f"{row.usd:,.2f}" if row.usd >= 0.005 or not row.units else "<0.01"
+    """Return the cost of a row as a table has it, without marks; empty if no price is known."""
+    return usd_cell(row.usd, row.unpriced).rstrip(PARTLY_PRICED)
 
 
 def marks(total: Row) -> Iterator[str]:
     if total.unpriced:
         yield (
-            f"* without a price: {count(total.unpriced, 'call')}; `runlore usage --check` lists"
-            " them"
+            f"{PARTLY_PRICED} {without_price(total.unpriced)}; `runlore usage --check` lists them"
         )
     if total.fuzzy:
         yield (
@@ -168,16 +178,13 @@ def _can_draw() -> bool:
 # ── one session ───────────────────────────────────────────────────────────────────────────────────
 def explanation_lines(uid: str, made: Explanation) -> Iterator[str]:
     yield paint(
-        f"{one_line(uid)}: {count(made.own.calls, 'call')}, {made.own.total_tokens:,} tokens,"
-        f" ${exact(made.own.units)}",
+        f"{one_line(uid)}: {_calls_and_cost(made.own)}",
         "bold",
     )
     if made.with_subagents.calls > made.own.calls:
-        below = made.with_subagents
-        yield (
-            f"with its subagents: {count(below.calls, 'call')}, {below.total_tokens:,} tokens,"
-            f" ${exact(below.units)}"
-        )
+        yield f"with its subagents: {_calls_and_cost(made.with_subagents)}"
+    if unpriced := made.with_subagents.unpriced:
+        yield f"{PARTLY_PRICED} {without_price(unpriced)}"
     if made.repeated.calls:
         more = made.repeated
         yield (
@@ -197,6 +204,12 @@ def explanation_lines(uid: str, made: Explanation) -> Iterator[str]:
         )
     for one in made.elsewhere:
         yield from explained_lines(one, width, dim, is_elsewhere=True)
+
+
+def _calls_and_cost(row: Row) -> str:
+    is_known = is_cost_known(row.usd, row.unpriced)
+    cost = f"${exact(row.units)}{PARTLY_PRICED * bool(row.unpriced)}" if is_known else "–"
+    return f"{count(row.calls, 'call')}, {row.total_tokens:,} tokens, {cost}"
 
 
 def explained_lines(

@@ -11,6 +11,8 @@ from ..query.freshness import failed_hook_syncs
 from ..store import DAMAGED, Row, SourceState
 from ..store import FORGOTTEN as LEFT_OUT
 from ..store.segments import unpack_records
+from ..sync.discover import find_sources
+from ..sync.plan import make_plan
 from .exam import SAMPLE, Exam, Finding, adapter_of, how_it_is
 
 MAX_REASONS = 10
@@ -20,6 +22,7 @@ MAX_REASONS = 10
 def check_sources(exam: Exam) -> Iterator[Finding]:
     """Each source was read up to the stored position, and has not changed before it."""
     notes: Counter[str] = Counter()
+    changes = _changes_to_read(exam)
     for number, state in exam.each(list(exam.sources.items())):
         # A source that is gone, and was to be derived again, stays as it is known if its sessions
         # were evicted. It comes back when the source does.
@@ -32,8 +35,9 @@ def check_sources(exam: Exam) -> Iterator[Finding]:
             )
             continue
         now = how_it_is(state)
-        if now != "same" and state.problem != LEFT_OUT:
-            notes[_CHANGES[now]] += 1
+        change = "gone" if now == "gone" else changes.get((state.source.agent, state.source.path))
+        if change in _CHANGES and state.problem != LEFT_OUT:
+            notes[_CHANGES[change]] += 1
         if adapter_of(state) is None:
             notes["without an adapter"] += 1
         elif text := _wrong_position(state, is_same=now == "same"):
@@ -54,6 +58,16 @@ _CHANGES = {
     "grown": "grown since the last sync",
     "rewritten": "rewritten since",
 }
+
+
+def _changes_to_read(exam: Exam) -> dict[tuple[str, str], str]:
+    """Return why the next sync would read sources, by agent and path.
+
+    The sync itself is asked: an agent may look at more than the file of a source, and a source in
+    a folder that is not searched any more is not read.
+    """
+    plan = make_plan(exam.store, exam.config, find_sources(exam.config))
+    return {(task.source.agent, task.source.path): task.why for task in plan.tasks}
 
 
 def _wrong_position(state: SourceState, *, is_same: bool) -> str | None:

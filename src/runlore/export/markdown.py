@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ..model import Session
+from ..store.values import Family
 from ..text import words
 from ..text.clean import clean, one_line
 from .outline import Block
@@ -31,16 +33,22 @@ def _head(selection: Selection) -> Iterator[str]:
         "branch": selection.clean(one_line(session.git_branch)),
         "model": one_line(session.model),
         "begun": words.local(session.started_at) if session.started_at else "",
-        "cost": ""
-        if family.usd is None
-        else words.with_subagents(
-            words.usd(family.usd), words.usd(session.cost.usd), family.subagents
-        ),
+        "cost": _cost(family, session),
     }
     yield "".join(f"- {name}: {value}\n" for name, value in facts.items() if value)
     shown, all_blocks = selection.blocks, selection.outline.blocks
     part = f"- a part of it: {len(shown)} of {len(all_blocks)} entries\n"
     yield "\n" if selection.is_whole else f"{part}\n"
+
+
+def _cost(family: Family, session: Session) -> str:
+    if not words.is_cost_known(family.usd, family.unpriced):
+        return ""
+    whole = words.usd(family.usd, family.unpriced)
+    cost = words.with_subagents(
+        whole, words.usd(session.cost.usd, family.own_unpriced), family.subagents
+    )
+    return f"{cost} ({words.without_price(family.unpriced)})" if family.unpriced else cost
 
 
 def _block(block: Block, bodies: dict[int, str]) -> Iterator[str]:

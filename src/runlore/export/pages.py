@@ -14,6 +14,7 @@ import msgspec
 from markupsafe import Markup, escape
 
 from ..model import SessionEvent, Tests, describe_outcome
+from ..store.values import Family
 from ..text import words
 from ..text.clean import clean, one_line
 from ..text.words import usd as usd
@@ -50,7 +51,13 @@ def environment(*folders: Path) -> jinja2.Environment:
     templates.filters.update(FILTERS)
     templates.globals.update(show=show, outcome=outcome, fixed=FIXED, link=session_url, folds=True)
     templates.globals.update(
-        cost_words=cost_words, cost_figure=cost_figure, tokens_figure=tokens_figure
+        cost_words=cost_words,
+        cost_figure=cost_figure,
+        errors_figure=errors_figure,
+        errors_of=words.errors_of,
+        tokens_figure=tokens_figure,
+        usd_cell=words.usd_cell,
+        without_price=words.without_price,
     )
     templates.globals.update(described=describe_outcome)
     templates.globals.update(picture_names=images.named, picture_url=picture_url)
@@ -152,14 +159,24 @@ def when(value: str | datetime | None, pattern: str = "ago") -> Markup:
     )
 
 
-def cost_words(whole: float | None, alone: float | None, subagents: int) -> str:
+def cost_words(family: Family, alone: float | None) -> str:
     """Return the cost of a session, with and without its subagents if these cost something."""
-    return words.with_subagents(usd(whole), usd(alone), subagents)
+    return words.with_subagents(
+        usd(family.usd, family.unpriced), usd(alone, family.own_unpriced), family.subagents
+    )
 
 
-def cost_figure(whole: float | None, alone: float | None, subagents: int) -> tuple[str, str]:
+def cost_figure(family: Family, alone: float | None) -> tuple[str, str]:
     """Return the cost of a session with its subagents, and what stands beside it."""
-    return usd(whole), words.describe_subagents(usd(whole), usd(alone), subagents)
+    whole = usd(family.usd, family.unpriced)
+    own = usd(alone, family.own_unpriced)
+    return whole, words.describe_subagents(whole, own, family.subagents)
+
+
+def errors_figure(whole: int, alone: int, subagents: int) -> tuple[str, str]:
+    """Return the errors of a session with its subagents, and what stands beside them."""
+    text = f"{whole:,}"
+    return text, words.describe_subagents(text, f"{alone:,}", subagents)
 
 
 def tokens_figure(whole: int, alone: int, subagents: int) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from ..lessons.measure import Snapshot
 from ..lessons.retro import Improvement, Retro, SkillResult, Suggestion
 from ..model import describe_outcome
 from ..text.clean import one_line
-from ..text.words import count
+from ..text.words import PARTLY_PRICED, count, usd_cell, without_price
 from .pages import environment
 
 # The characters that are Markdown: some anywhere, underscores at the edge of a word, some at the
@@ -82,7 +82,12 @@ def _tiles(retro: Retro) -> Iterator[tuple[str, str, str]]:
         f"{retro.sessions:,}",
         ", ".join(f"{number} {outcome}" for outcome, number in retro.outcomes.items()),
     )
-    yield "Cost", f"{retro.usd:,.2f} USD", ""
+    cost = usd_cell(retro.usd, retro.unpriced)
+    yield (
+        "Cost",
+        f"{cost} USD" if cost else "–",
+        without_price(retro.unpriced) if retro.unpriced else "",
+    )
     yield "Tokens", f"{retro.tokens:,}", ""
     yield (
         "Repositories",
@@ -111,7 +116,15 @@ def _totals(retro: Retro) -> str:
     sessions = (
         f"{count(retro.sessions, 'session')} ({ends})" if ends else count(retro.sessions, "session")
     )
-    return f"{sessions}, {retro.usd:.2f} USD, {retro.tokens:,} tokens. {where}".strip()
+    cost = _cost(retro.usd, retro.unpriced)
+    mark = f" ({PARTLY_PRICED} {without_price(retro.unpriced)})" if cost and retro.unpriced else ""
+    return f"{sessions}{cost}{mark}, {retro.tokens:,} tokens. {where}".strip()
+
+
+def _cost(usd: float, unpriced: int) -> str:
+    """Return a cost behind a comma; nothing if no price is known."""
+    cost = usd_cell(usd, unpriced)
+    return f", {cost} USD" if cost else ""
 
 
 def _done(retro: Retro) -> str:
@@ -129,7 +142,11 @@ def _parts(retro: Retro) -> Iterator[tuple[str, list[tuple[str, str]]]]:
         (
             _done(retro),
             [
-                (f"{one.what or '(no title)'}: {describe_outcome(one)}, {one.usd:.2f} USD", one.uid)
+                (
+                    f"{one.what or '(no title)'}: {describe_outcome(one)}"
+                    f"{_cost(one.usd, one.unpriced)}",
+                    one.uid,
+                )
                 for one in retro.done
             ],
         ),

@@ -49,6 +49,9 @@ class RetroSession(msgspec.Struct, frozen=True, kw_only=True):
     outcome_by: str
     """The kind of evidence."""
     usd: float
+    """The cost with its subagents."""
+    unpriced: int
+    """The number of calls whose price is not known: the cost is without them."""
 
 
 class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +110,8 @@ class Retro(msgspec.Struct, frozen=True, kw_only=True):
     """Sessions by repository."""
     outcomes: dict[str, int]
     usd: float
+    unpriced: int
+    """The number of calls whose price is not known: the cost is without them."""
     tokens: int
     now: Snapshot | None
     before: Snapshot | None
@@ -146,6 +151,7 @@ def look_back(
         repos=dict(Counter(case.repo or "(none)" for case in main).most_common()),
         outcomes=dict(Counter(case.digest.outcome for case in main).most_common()),
         usd=round(sum(case.usd for case in paid), 4),
+        unpriced=sum(case.unpriced for case in paid),
         tokens=sum(case.tokens for case in paid),
         now=build_snapshot("now", main) if main else None,
         before=build_snapshot("before", old) if old else None,
@@ -201,7 +207,8 @@ def _list_sessions(main: Iterable[Case]) -> list[RetroSession]:
             outcome=case.digest.outcome,
             outcome_level=case.digest.outcome_level,
             outcome_by=case.digest.outcome_by,
-            usd=round(case.usd, 4),
+            usd=round(case.usd_with_subagents, 4),
+            unpriced=case.unpriced_with_subagents,
         )
         for case in busiest
     ]

@@ -87,6 +87,9 @@ def _build_case(
         began=line.started_at or "",
         at=line.ended_at or line.started_at or "",
         usd=line.usd or 0.0,
+        unpriced=line.unpriced,
+        usd_with_subagents=line.usd_with_subagents or 0.0,
+        unpriced_with_subagents=line.unpriced_with_subagents,
         tokens=line.input_tokens
         + line.output_tokens
         + line.cache_read_tokens

@@ -50,6 +50,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     at: str = ""
     """When it ended, in ISO 8601."""
     usd: float = 0.0
+    unpriced: int = 0
+    """The number of calls whose price is not known."""
+    usd_with_subagents: float = 0.0
+    unpriced_with_subagents: int = 0
     tokens: int = 0
     skills: tuple[Skill, ...] = ()
 

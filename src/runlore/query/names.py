@@ -39,12 +39,20 @@ def short_ids(store: Store, lines: Sequence[SessionLine], *, is_all: bool = Fals
 
 
 def shorten(uids: Sequence[str], others: Iterable[str]) -> list[str]:
-    """Return for each uid the shortest beginning of its native id that no other one shares."""
-    everyone = sorted(uid.partition(":")[2] for uid in others)
-    alike = Counter(native[:MIN_ID] for native in everyone)
+    """Return for each uid the shortest beginning of its native id that no other one shares.
+
+    A session and its subagents `id/…` share one id. Where two agents use the same id, the name of
+    the agent comes before it.
+    """
+    agents: dict[str, set[str]] = {}
+    for uid in (*others, *uids):
+        agent, above, _ = _parts(uid)
+        agents.setdefault(above, set()).add(agent)
+    everyone = sorted(agents)
+    alike = Counter(above[:MIN_ID] for above in everyone)
     short = []
     for uid in uids:
-        above, slash, below = uid.partition(":")[2].partition("/")
+        agent, above, below = _parts(uid)
         length = MIN_ID if len(above) > WHOLE_ID else len(above)
         if alike[above[:MIN_ID]] > 1:
             at = bisect_left(everyone, above)
@@ -53,9 +61,16 @@ def shorten(uids: Sequence[str], others: Iterable[str]) -> list[str]:
                 other.startswith(above[:length]) for other in neighbours
             ):
                 length += 1
-        name = f"{above[:length]}{slash}{below}"
+        name = f"{agent}:" * (len(agents[above]) > 1) + above[:length] + below
         short.append(name if length <= MAX_OWN and len(name) <= MAX_ID else handle(uid))
     return short
+
+
+def _parts(uid: str) -> tuple[str, str, str]:
+    """Return the agent of a uid, the id of the session, and what follows for a subagent."""
+    agent, _, native = uid.partition(":")
+    above, slash, below = native.partition("/")
+    return agent, above, slash + below
 
 
 def handle(uid: str) -> str:
@@ -68,7 +83,8 @@ def handle(uid: str) -> str:
 
 def _similar(store: Store, uids: Sequence[str]) -> Iterable[str]:
     """Return the uids that begin like these; all uids if these are many."""
+    every = Filter(parents_only=False)
     if len(uids) > MAX_LOOKUPS:
-        return store.sessions.uids(Filter())
+        return store.sessions.uids(every)
     begins = {uid.partition(":")[2][:MIN_ID].partition("/")[0] for uid in uids}
-    return {uid for begin in begins for uid in store.sessions.uids(Filter(name=begin))}
+    return {uid for begin in begins for uid in store.sessions.uids(every._replace(name=begin))}

@@ -51,9 +51,15 @@ def _matches(store: Store, name: str) -> list[str]:
         everyone = store.sessions.uids(Filter(parents_only=False))
         if uids := [uid for uid in everyone if handle(uid).startswith(lower)]:
             return uids
-    # A subagent as a listing shows it: the short id of the session, then its own.
+    # A subagent as a listing shows it: the short id of the session, which need not be stored, then
+    # its own.
     above, slash, below = name.partition("/")
-    return store.sessions.find(f"{resolve(store, above)}/{below}") if slash and above else []
+    if not (slash and above):
+        return []
+    alike = store.sessions.uids(Filter(name=above, parents_only=False))
+    own = {uid: uid.partition("/")[2] for uid in alike}
+    exact = [uid for uid in alike if own[uid] == below]
+    return exact or [uid for uid in alike if own[uid].startswith(below)]
 
 
 def _without_subagents(store: Store, uids: list[str]) -> list[str]:

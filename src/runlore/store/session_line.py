@@ -53,6 +53,10 @@ class SessionLine(msgspec.Struct, frozen=True, gc=False):
     """The tokens of its calls and of those of all subagents below it."""
     usd_with_subagents: float | None = None
     """The cost of its calls and of those of all subagents below it; null if no price is known."""
+    unpriced_with_subagents: int = 0
+    """The number of these calls whose price is not known: the cost is without them."""
+    unpriced: int = 0
+    """The number of its own calls whose price is not known."""
 
     @property
     def tokens(self) -> int:

@@ -361,6 +361,10 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int = 0
     usd: float | None = None
     """None if no price is known."""
+    unpriced: int = 0
+    """The number of calls whose price is not known."""
+    own_unpriced: int = 0
+    """Those of the session alone."""
 
 
 class Marks(msgspec.Struct, frozen=True, kw_only=True):

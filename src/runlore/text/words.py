@@ -33,13 +33,40 @@ def short(number: float) -> str:
     return f"{number:.1f}{unit}" if unit and number < 9.95 else f"{number:.0f}{unit}"
 
 
-def usd(value: float | None) -> str:
-    """Return an amount with the digits that matter: $0.0042, $0.37, $12.40, $1,234."""
-    if value is None:
+def usd(value: float | None, unpriced: int = 0) -> str:
+    """Return a cost with the digits that matter: $0.0042, $0.37, $12.40, $1,234. It is marked if
+    the price of some calls is not known: $0.37*; if of all, it is a dash."""
+    if not is_cost_known(value, unpriced):
         return "–"
+    assert value is not None
     if 0 < value < 0.01:
-        return f"${value:.4f}"
-    return f"${value:,.2f}" if value < 1000 else f"${value:,.0f}"
+        amount = f"${value:.4f}"
+    else:
+        amount = f"${value:,.2f}" if value < 1000 else f"${value:,.0f}"
+    return amount + PARTLY_PRICED * bool(unpriced)
+
+
+def usd_cell(value: float | None, unpriced: int = 0) -> str:
+    """Return a cost for a table whose head says USD, with the mark of `usd`; empty if unknown."""
+    if not is_cost_known(value, unpriced):
+        return ""
+    assert value is not None
+    amount = f"{value:,.2f}" if value >= 0.005 or not value else "<0.01"
+    return amount + PARTLY_PRICED * bool(unpriced)
+
+
+PARTLY_PRICED = "*"
+"""Marks a cost without some calls, see `without_price`."""
+
+
+def is_cost_known(value: float | None, unpriced: int) -> bool:
+    """Return False if no call has a price, or those that have one were free."""
+    return value is not None and not (unpriced and not value)
+
+
+def without_price(unpriced: int) -> str:
+    """Return what the mark of a cost means."""
+    return f"without {count(unpriced, 'call')} whose price is not known"
 
 
 def with_subagents(whole: str, alone: str, subagents: int, unit: str = "") -> str:
@@ -52,6 +79,12 @@ def describe_subagents(whole: str, alone: str, subagents: int) -> str:
     """Return the words after the figure of a session with its subagents, if these make a
     difference."""
     return "" if whole == alone else f"with {count(subagents, 'subagent')}, {alone} without"
+
+
+def errors_of(whole: int, alone: int, subagents: int) -> str:
+    """Return the errors of a session with and without its subagents."""
+    unit = " error" if whole == 1 else " errors"
+    return with_subagents(f"{whole:,}", f"{alone:,}", subagents, unit)
 
 
 def size(number: float) -> str:

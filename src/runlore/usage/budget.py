@@ -30,7 +30,9 @@ def budgets(store: Store, budget: Budget, now: datetime, zone: Zone) -> list[Spe
     """Return today's spending for each budget, that of the day first."""
     if budget.day is None and not budget.projects:
         return []
-    rows = report(store, "repo", CallFilter(since=zone.midnight(zone.today(now))), zone=zone).rows
+    since = zone.midnight(zone.today(now))
+    chosen = CallFilter(since=since, until=zone.end(since, None, now))
+    rows = report(store, "repo", chosen, zone=zone).rows
     found = [] if budget.day is None else [Spent(name="day", limit=budget.day, usd=total(rows).usd)]
     for name, limit in budget.projects.items():
         own = total(row for row in rows if name in budget.patterns_of(row.key))

@@ -331,9 +331,10 @@ def status(
         return total(row_of(None, found) for found in store.ledger.sum([], chosen))
 
     since = zone.midnight(zone.today(now))
+    today = CallFilter(since=since, until=zone.end(since, None, now))
     return Status(
-        today=one(CallFilter(since=since)),
+        today=one(today),
         block=present_block(store, now),
-        project=one(CallFilter(since=since, cwd=folder)) if folder else None,
+        project=one(today._replace(cwd=folder)) if folder else None,
         session=one(CallFilter(session=session)) if session else None,
     )

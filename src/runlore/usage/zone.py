@@ -85,6 +85,13 @@ class Zone:
         moment = now.timestamp()
         return date.fromordinal(ORDINAL + int(moment + self.offset(moment)) // DAY)
 
+    def end(self, since: datetime | None, until: datetime | None, now: datetime) -> datetime | None:
+        """Return the end of a period that begins at `since`: `until` if that is given, else the end
+        of today. Later calls are those of a wrong clock, and in none of the last days."""
+        if until is not None or since is None or since > now:
+            return until
+        return self.midnight(self.today(now) + timedelta(days=1))
+
     def moment(self, text: str, now: datetime) -> datetime:
         """A time in the words of people, as `text.words` has it, but meant in this zone. Raises
         ModelError."""

@@ -102,10 +102,18 @@ def home(store: Store, config: Config, by: str, now: datetime, zone: Zone) -> Ho
                 for day, rows in named.items()
             },
         ),
-        days=query.activity(store, zone.midnight(today - timedelta(days=7 * WEEKS)), zone.today),
+        days=_past_days(
+            query.activity(store, zone.midnight(today - timedelta(days=7 * WEEKS)), zone.today),
+            today,
+        ),
         budgets=budgets(store, config.budget, now, zone),
         last_sync=query.last_sync(config),
     )
+
+
+def _past_days(days: dict[date, query.Day], today: date) -> dict[date, query.Day]:
+    """Return the days up to today. Later ones come from a wrong clock."""
+    return {day: one for day, one in days.items() if day <= today}
 
 
 def last_used(store: Store, zone: Zone, today: date) -> date:

@@ -216,7 +216,7 @@ def parts(request: Request) -> Response:
     """Answer with the current parts; an open page asks for them when the session grew."""
     with borrow_store(request) as (store, _):
         found = outline_of(request, store, uid_of(request, store), branch_of(request))
-        cost, beside = cost_figure(found.family.usd, found.session.cost.usd, found.family.subagents)
+        cost, beside = cost_figure(found.family, found.session.cost.usd)
         return JSONResponse(
             {
                 "parts": msgspec.to_builtins(parts_of(found)),

@@ -82,11 +82,13 @@ def parse_params(params: Mapping[str, str], now: datetime, zone: Zone) -> UsageQ
     if "on" in given:
         given = _with_days(given, now, zone)
     since = given.get("since", "30d" if by in ("day", "block") else "")
+    begin = _moment(since, now, zone) if since not in ("", "all") else None
+    end = zone.moment(given["until"], now) if "until" in given else None
     return UsageQuestion(
         by=by,
         chosen=CallFilter(
-            since=_moment(since, now, zone) if since not in ("", "all") else None,
-            until=zone.moment(given["until"], now) if "until" in given else None,
+            since=begin,
+            until=zone.end(begin, end, now),
             agent=agent_of(given),
             model=given.get("model"),
             repo=given.get("repo"),

@@ -52,6 +52,7 @@ def command(sessions: tuple[str, ...], chosen: Filter, yes: bool, is_json: bool)
         copies = store.retention.copies_of(line.uid for line in lines)
         if not is_json and lines:
             echo("\n".join(ls.as_table(store, lines)))
+            ls.note_marks(lines)
         uids = [line.uid for line in lines]
         changed, broken = (
             ([], [])

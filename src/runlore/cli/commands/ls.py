@@ -1,5 +1,6 @@
 """List sessions, newest first.
-USD is the cost of a session alone; + SUBAGENTS what it is with them, and their number: 0.12 (3).
+ERR, TOKENS and USD are those of a session with its subagents. WITHOUT SUBAGENTS, where there is
+room, has cost and errors without them, and their number: 0.12, 0 err (3).
 With --json an array (docs/json.md).
 """
 
@@ -16,9 +17,19 @@ from ...errors import NotFound
 from ...model import describe_evidence
 from ...query import names as naming
 from ...store import Filter, SessionLine, Store
-from ...text.words import ago, brief, count, short
+from ...text.words import (
+    PARTLY_PRICED,
+    ago,
+    brief,
+    count,
+    is_cost_known,
+    short,
+    usd_cell,
+    without_price,
+)
 from ..options import as_json, filters, is_paged, no_pager, open_store, skipped
 from ..output import (
+    LEAVES_FIRST,
     LEAVES_LAST,
     Column,
     cells,
@@ -63,9 +74,9 @@ def command(
         if is_json:
             write_json(lines)
         elif lines:
-            page(
-                as_table(store, lines, is_whole=is_all and chosen == Filter()), pager=is_paged(ctx)
-            )
+            is_whole = is_all and chosen == Filter(parents_only=False)
+            page(as_table(store, lines, is_whole=is_whole), pager=is_paged(ctx))
+            note_marks(lines)
             if (
                 len(lines) == limit
                 and not is_all
@@ -135,9 +146,17 @@ def as_table(store: Store, lines: list[SessionLine], *, is_whole: bool = False) 
         Column("TIME", [brief(line.wall_clock_s) for line in lines], right=True, leaves=4),
         Column("TURNS", [str(line.turns) for line in lines], right=True, leaves=LEAVES_LAST),
         Column("EVENTS", [str(line.events) for line in lines], right=True, leaves=1),
-        Column("ERR", [str(line.errors or "") for line in lines], right=True, leaves=5),
-        Column("TOKENS", [short(line.tokens) for line in lines], right=True, leaves=2),
+        Column(
+            "ERR",
+            [str(line.errors_with_subagents or "") for line in lines],
+            right=True,
+            leaves=5,
+        ),
+        Column(
+            "TOKENS", [short(line.tokens_with_subagents) for line in lines], right=True, leaves=2
+        ),
         *money(lines),
+        *without_subagents(lines),
         Column("REPO", repos, max_width=max(12, width // 6), leaves=6),
         Column("TITLE", [title_of(line) for line in lines]),
     ]
@@ -161,21 +180,36 @@ def ids_within(width: int, store: Store, lines: list[SessionLine], *, is_whole: 
 
 
 def money(lines: list[SessionLine]) -> list[Column]:
-    """Return the column with costs, or none if no cost is known. Where subagents cost something, a
-    second one has what each session cost with them, and their number."""
-    alone = [_in_usd(line.usd) for line in lines]
-    both = [_in_usd(line.usd_with_subagents) for line in lines]
-    if not any(alone) and not any(both):
-        return []
-    whole = [
-        f"{cost} ({line.subagents})" if cost not in ("", own) else ""
-        for line, own, cost in zip(lines, alone, both, strict=True)
-    ]
-    columns = [Column("USD", alone, right=True, leaves=LEAVES_LAST)]
-    if any(whole):
-        columns.append(Column("+ SUBAGENTS", whole, right=True, leaves=2))
-    return columns
+    """Return the column with the costs of sessions with their subagents; none if no cost is
+    known."""
+    costs = [usd_cell(line.usd_with_subagents, line.unpriced_with_subagents) for line in lines]
+    return [Column("USD", costs, right=True, leaves=LEAVES_LAST)] if any(costs) else []
 
 
-def _in_usd(cost: float | None) -> str:
-    return "" if cost is None else f"{cost:.2f}"
+def without_subagents(lines: list[SessionLine]) -> list[Column]:
+    """Return the column with cost and errors of sessions without their subagents, and the number of
+    these; none if that makes no difference in any line."""
+    words = [_alone(line) for line in lines]
+    return (
+        [Column("WITHOUT SUBAGENTS", words, right=True, leaves=LEAVES_FIRST)] if any(words) else []
+    )
+
+
+def _alone(line: SessionLine) -> str:
+    whole = usd_cell(line.usd_with_subagents, line.unpriced_with_subagents)
+    alone = usd_cell(line.usd, line.unpriced)
+    figures = [alone or "0.00"] if whole != alone else []
+    if line.errors_with_subagents != line.errors:
+        figures.append(f"{line.errors} err")
+    return f"{', '.join(figures)} ({line.subagents})" if figures else ""
+
+
+def note_marks(lines: list[SessionLine]) -> None:
+    """Explain the mark of costs, if any of these has it."""
+    unpriced = sum(
+        line.unpriced_with_subagents
+        for line in lines
+        if is_cost_known(line.usd_with_subagents, line.unpriced_with_subagents)
+    )
+    if unpriced:
+        note(paint(f"{PARTLY_PRICED} {without_price(unpriced)}", "dim", sys.stderr))

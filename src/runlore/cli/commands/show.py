@@ -58,6 +58,10 @@ class ShownSession(Session, frozen=True, kw_only=True):
     """The tokens of its calls and of those of all subagents below it."""
     usd_with_subagents: float | None
     """The cost of its calls and of those of all subagents below it; null if no price is known."""
+    unpriced: int
+    """The number of its own calls whose price is not known."""
+    unpriced_with_subagents: int
+    """The same with those of all subagents below it."""
 
 
 class ShownEvent(SessionEvent, frozen=True, kw_only=True):
@@ -249,6 +253,8 @@ def session_data(session: Session, family: Family) -> dict[str, Any]:
         "errors_with_subagents": family.errors,
         "tokens_with_subagents": family.tokens,
         "usd_with_subagents": family.usd,
+        "unpriced": family.own_unpriced,
+        "unpriced_with_subagents": family.unpriced,
         **session.to_dict(),
     }
 

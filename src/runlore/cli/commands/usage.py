@@ -238,7 +238,7 @@ def _chosen(store: Store, options: dict[str, Any], now: datetime, zone: usage.Zo
     is_folder = project is not None and project.startswith((".", "~", "/"))
     return CallFilter(
         since=since,
-        until=until,
+        until=zone.end(since, until, now),
         agent=options["agent"],
         model=options["model"],
         repo=None if is_folder else project,

@@ -12,7 +12,7 @@ from ...errors import StoreError
 from ...model import Session, SessionEvent, describe_outcome, format_time
 from ...store import SessionLine, Store
 from ...store.values import Family
-from ...text.words import usd, with_subagents
+from ...text.words import errors_of, is_cost_known, usd, with_subagents
 from ...timeline import ContextEvent, active, is_prompt
 from .fencing import line
 from .fitting import Entry
@@ -49,12 +49,14 @@ def session_head(session: Session, family: Family, children: Iterable[SessionLin
     figures = [
         f"{cost.turns} turns",
         f"{session.events} events up to #{session.last_seq}",
-        f"{session.errors} errors",
+        errors_of(family.errors, session.errors, family.subagents),
         with_subagents(
             str(family.tokens), str(cost.total_tokens), family.subagents, unit=" tokens"
         ),
-        with_subagents(usd(family.usd), usd(cost.usd), family.subagents)
-        if family.usd is not None
+        with_subagents(
+            usd(family.usd, family.unpriced), usd(cost.usd, family.own_unpriced), family.subagents
+        )
+        if is_cost_known(family.usd, family.unpriced)
         else "",
         "" if session.outcome == "unknown" else describe_outcome(session),
     ]

@@ -17,7 +17,15 @@ from ...errors import ModelError, NotFound
 from ...model import USD, SessionEvent, describe_outcome
 from ...search import EventHit, trace
 from ...store import CallFilter, Filter, SessionLine, Store
-from ...text.words import Bounds, bounds, count, usd, with_subagents
+from ...text.words import (
+    Bounds,
+    bounds,
+    count,
+    errors_of,
+    is_cost_known,
+    usd,
+    with_subagents,
+)
 from ...timeline import model_context
 from . import arguments, learning
 from . import events as event_entries
@@ -192,10 +200,13 @@ def _start(store: Store, chosen: Filter, sort: str, place: Place | None) -> int:
 
 
 def _listed(at: int, one: SessionLine) -> Entry:
-    whole = one.usd_with_subagents
-    cost = "" if whole is None else ", " + with_subagents(usd(whole), usd(one.usd), one.subagents)
+    cost = ""
+    if is_cost_known(one.usd_with_subagents, one.unpriced_with_subagents):
+        whole = usd(one.usd_with_subagents, one.unpriced_with_subagents)
+        cost = ", " + with_subagents(whole, usd(one.usd, one.unpriced), one.subagents)
+    errors = errors_of(one.errors_with_subagents, one.errors, one.subagents)
     end = "" if one.outcome == "unknown" else f", {describe_outcome(one)}"
-    figures = f"  {one.turns} turns, {one.events} events, {one.errors} errors{cost}{end}"
+    figures = f"  {one.turns} turns, {one.events} events, {errors}{cost}{end}"
     data = {"uid": one.uid, "ended_at": one.ended_at} if is_name(one.uid) else None
     return Entry(at=at, key=one.uid, head=_session_line(one) + figures, data=data)
 
@@ -400,7 +411,7 @@ def cost(store: Store, config: Config, args: arguments.Usage, place: Place | Non
         machine=args.machine or None,
         author=args.author or None,
         since=since,
-        until=until,
+        until=zone.end(since, until, datetime.now(UTC)),
         session=query.resolve(store, args.session) if args.session else None,
     )
     made = usage.report(store, args.by, chosen, zone=zone)

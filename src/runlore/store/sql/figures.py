@@ -16,8 +16,8 @@ from .database import Database
 EVENT_TOKENS = "input_tokens + output_tokens + cache_read_tokens + cache_write_tokens"
 
 CALL_TOKENS = (
-    "(select sum(input_tokens + output_tokens + cache_read_tokens + cache_write_5m_tokens +"
-    " cache_write_1h_tokens) from sums where session = number)"
+    "input_tokens + output_tokens + cache_read_tokens + cache_write_5m_tokens +"
+    " cache_write_1h_tokens"
 )
 
 _FIELDS = SessionLine.__struct_fields__
@@ -42,6 +42,7 @@ _TOTALS = ", ".join(
         "whole",
         "rest",
         "priced",
+        "unpriced",
     )
 )
 
@@ -57,6 +58,7 @@ class CallTotals(NamedTuple):
     whole: int = 0
     rest: int = 0
     priced: int = 0
+    unpriced: int = 0
 
 
 class _Member(NamedTuple):
@@ -74,7 +76,7 @@ class SqlFigures:
         self.db = db
 
     def complete(self, rows: Mapping[int, Sequence[Any]]) -> dict[int, SessionLine]:
-        """Return lines of a list, by number, from the values of all columns but the last four."""
+        """Return lines of a list, by number, from the values of all columns but the last six."""
         if not rows:
             return {}
         subagents = self._subagents(rows)
@@ -87,12 +89,14 @@ class SqlFigures:
             is_in_ledger = own is not None or (any(row[_TOKENS]) and counts_calls(row[_FLAVOR]))
             if is_in_ledger:
                 values[_TOKENS] = (own or CallTotals())[:4]
+            unpriced = own.unpriced if own else 0
             if number in subagents:
                 session = _Member(number, row[_ERRORS], sum(row[_TOKENS]))
                 members = [session, *subagents[number]]
                 values += _figures(members, calls, is_in_ledger=is_in_ledger)
             else:
-                values += [0, values[_ERRORS], sum(values[_TOKENS]), values[_USD]]
+                values += [0, values[_ERRORS], sum(values[_TOKENS]), values[_USD], unpriced]
+            values.append(unpriced)
             lines[number] = SessionLine(*values)
         return lines
 
@@ -133,12 +137,12 @@ class SqlFigures:
 
 def _figures(
     members: Sequence[_Member], calls: Mapping[int, CallTotals], *, is_in_ledger: bool
-) -> tuple[int, int, int, float | None]:
-    """Return the last four values of a line: the figures of a session with its subagents."""
+) -> tuple[int, int, int, float | None, int]:
+    """Return the figures of a session with its subagents, as a line has them."""
     some = [calls[one.number] for one in members if one.number in calls]
     total = CallTotals(*map(sum, zip(*some, strict=True))) if some else CallTotals()
     # The same steps as for the cost of a single session, so that equal sums are equal numbers.
     usd = (float(total.whole) * 1e6 + float(total.rest)) / 1e12 if total.priced else None
     errors = sum(one.errors for one in members)
     tokens = sum(total[:4]) if some or is_in_ledger else sum(one.event_tokens for one in members)
-    return len(members) - 1, errors, tokens, usd
+    return len(members) - 1, errors, tokens, usd, total.unpriced

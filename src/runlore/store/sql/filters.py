@@ -19,6 +19,23 @@ SORT_TIME = "case when {0} > ? then coalesce(discovered_at, ingested_at) else {0
 """The time by which sessions are sorted and selected, given the column and `latest_time()`: a time
 in the future counts as that of the first reading."""
 
+_FAMILY = (
+    "(with recursive family (uid, number) as (select sessions.uid, sessions.number union select"
+    " s.uid, s.number from family f join sessions s on s.parent_uid = f.uid and s.relation ="
+    " 'subagent') select {0})"
+)
+FAMILY_TOTAL = _FAMILY.format("sum({0}) from family f join sessions s on s.number = f.number")
+"""The total of an expression over a session and all subagents below it; their alias is `s`."""
+FAMILY_CALLS = _FAMILY.format("sum({0}) from sums where session in (select number from family)")
+"""The total of an expression over the rollups of a session and all subagents below it."""
+
+IS_LISTED = (
+    "(coalesce(relation, '') != 'subagent' or not exists (select 1 from sessions p where p.uid ="
+    " sessions.parent_uid))"
+)
+"""The test for sessions that a list shows without their subagents. A subagent whose parent is not
+stored is a session like any other."""
+
 
 def latest_time() -> str:
     """Return the latest time that a session can have."""
@@ -120,11 +137,11 @@ def _mark_tests(db: Database, chosen: Filter) -> Iterator[Test]:
     if chosen.tag is not None:
         yield f"{db.instr}(tags, ?) > 0", (encoded(chosen.tag).decode(),)
     if chosen.errors:
-        yield "errors > 0", ()
+        yield f"(errors > 0 or {FAMILY_TOTAL.format('s.errors')} > 0)", ()
     if chosen.min_usd is not None:
-        yield "usd >= ?", (chosen.min_usd,)
+        yield f"{FAMILY_TOTAL.format('s.usd')} >= ?", (chosen.min_usd,)
     if chosen.parents_only and chosen.parent_uid is None:
-        yield "coalesce(relation, '') != 'subagent'", ()
+        yield IS_LISTED, ()
 
 
 def high(last: int | None) -> int:

@@ -15,10 +15,8 @@ from ..filters import SLOT, Filter
 from ..outcomes import OUTCOME
 from ..values import AgentTotals, Family, Hour, LastSession, StoreState
 from .database import Database
-from .filters import SORT_TIME, latest_time, session_filter
+from .filters import IS_LISTED, SORT_TIME, latest_time, session_filter
 from .sessions import SqlSessions
-
-_NO_SUBAGENT = "coalesce(relation, '') != 'subagent'"
 
 
 class SqlOverview:
@@ -37,6 +35,8 @@ class SqlOverview:
             errors=line.errors_with_subagents,
             tokens=line.tokens_with_subagents,
             usd=line.usd_with_subagents,
+            unpriced=line.unpriced_with_subagents,
+            own_unpriced=line.unpriced,
         )
 
     def state(self) -> StoreState:
@@ -58,7 +58,7 @@ class SqlOverview:
     def hours(self, since: datetime) -> list[Hour]:
         sql = (
             "select substr(started_at, 1, 13), count(*), sum(turns), sum(errors) from sessions"
-            f" where {_NO_SUBAGENT} and started_at >= ? group by 1"
+            f" where {IS_LISTED} and started_at >= ? group by 1"
         )
         return [
             Hour(
@@ -120,7 +120,7 @@ class SqlOverview:
         return calls
 
     def last_session(self, repo: str | None, cwd: str) -> tuple[int, LastSession | None]:
-        these = f"from sessions where {'repo' if repo else 'cwd'} = ? and {_NO_SUBAGENT}"
+        these = f"from sessions where {'repo' if repo else 'cwd'} = ? and {IS_LISTED}"
         sql = (
             f"select uid, coalesce(name, title), ended_at, {OUTCOME} {these}"
             f" order by {SORT_TIME.format('ended_at')} desc, uid limit 1"

@@ -14,7 +14,7 @@ from typing import Any
 from ...model import format_time
 from ..filters import MARKED_FROM, MARKS, SIDECHAIN, SLOT, WASTED, CallFilter, CallSum, Filter
 from .database import Database
-from .filters import pattern_test, session_filter
+from .filters import IS_LISTED, pattern_test, session_filter
 from .sessions import UNCOVERED
 
 _WHOLE_UNITS = 1_000_000
@@ -91,8 +91,9 @@ databases then round a division in the same way."""
 _TOPS = (
     "with recursive tops (number, uid, top) as (select s.number, s.uid, p.number from sessions s"
     " join sessions p on p.uid = s.parent_uid where s.relation = 'subagent' and"
-    " coalesce(p.relation, '') != 'subagent' union all select s.number, s.uid, tops.top from tops"
-    " join sessions s on s.parent_uid = tops.uid and s.relation = 'subagent') "
+    " (coalesce(p.relation, '') != 'subagent' or not exists (select 1 from sessions a where a.uid ="
+    " p.parent_uid)) union all select s.number, s.uid, tops.top from tops join sessions s on"
+    " s.parent_uid = tops.uid and s.relation = 'subagent') "
 )
 
 _TO_TOPS = (
@@ -118,12 +119,10 @@ _BELOW = (
 
 _CHOSEN = (
     "(with recursive chosen (number, uid) as (select number, uid from sessions {0} and"
-    " (coalesce(relation, '') != 'subagent' or not exists (select 1 from sessions p where p.uid ="
-    " sessions.parent_uid)) union select s.number, s.uid from chosen join sessions s on"
+    f" {IS_LISTED} union select s.number, s.uid from chosen join sessions s on"
     " s.parent_uid = chosen.uid and s.relation = 'subagent') select number from chosen)"
 )
-"""The sessions that a filter chooses, with their subagents, as a list counts them. A subagent whose
-parent is not stored is a session like any other."""
+"""The sessions that a filter chooses, with their subagents, as a list counts them."""
 
 
 class Rollups:

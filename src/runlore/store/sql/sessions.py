@@ -35,7 +35,14 @@ from ..session_line import SessionLine
 from ..values import Marks
 from .database import Database
 from .figures import CALL_TOKENS, EVENT_TOKENS, SqlFigures
-from .filters import SORT_TIME, high, latest_time, session_filter
+from .filters import (
+    FAMILY_CALLS,
+    FAMILY_TOTAL,
+    SORT_TIME,
+    high,
+    latest_time,
+    session_filter,
+)
 
 LINE = (
     "uid, flavor, coalesce(name, title), repo, domain, cwd, git_branch, model, started_at,"
@@ -49,11 +56,13 @@ SORTS = {
     "ended": "ended_at",
     "started": "started_at",
     "events": "events",
-    "errors": "errors",
-    "tokens": f"coalesce({CALL_TOKENS}, {EVENT_TOKENS})",
+    "errors": FAMILY_TOTAL.format("s.errors"),
+    "tokens": f"coalesce({FAMILY_CALLS.format(CALL_TOKENS)}, {FAMILY_TOTAL.format(EVENT_TOKENS)})",
     "duration": "wall_clock_s",
-    "cost": "usd",
+    "cost": FAMILY_TOTAL.format("s.usd"),
 }
+"""What sessions are sorted by. Errors, tokens and cost are those with subagents, as lists have
+them."""
 
 TIMES = ("ended", "started")
 
