@@ -1033,7 +1033,9 @@ def test_subagents_are_counted_apart(
         toy_module,
         "Facts",
         lambda **told: facts(
-            **told, relation="subagent" if "/" in told["native_session_id"] else None
+            **told,
+            relation="subagent" if "/" in told["native_session_id"] else None,
+            parent_uid="toy:s1" if "/" in told["native_session_id"] else None,
         ),
     )
     append(

@@ -188,7 +188,8 @@ def test_the_page_and_its_data_have_the_numbers_of_ls(
             assert figures({**made["session"], **family}, made["session"]["cost"]) == wanted, uid
             assert [turn["number"] for turn in made["turns"]] == list(range(1, wanted["turns"] + 1))
             page = client.get(f"/s/{uid}")
-            shown = dict(re.findall(r"<dt>([a-z ]+)</dt><dd[^>]*>(.*?)</dd>", page))
+            figures_shown = re.findall(r"<dt>([a-z ]+)</dt><dd[^>]*>(.*?)</dd>", page)
+            shown = {name: re.sub(r"<[^>]+>", "", text).strip() for name, text in figures_shown}
             in_words = words_of(wanted)
             assert shown["turns"] == str(wanted["turns"]), uid
             whole, alone = str(wanted["errors_with_subagents"]), str(wanted["errors"])

@@ -131,6 +131,7 @@ NOTICES = (
     "Caveat: The messages below",
 )
 WRAPPERS = ("ide_opened_file", "ide_selection", "ide_diagnostics", "system-reminder")
+WRAPPED = tuple(f"<{name}>" for name in WRAPPERS)
 
 
 class Second:
@@ -199,10 +200,14 @@ class Second:
             kind = block.get("type") if isinstance(block, dict) else None
             if kind == "tool_result" or (kind and kind.endswith("_tool_result")):
                 yield self.result(value, block)
+                yield from ["lifecycle"] * count_reminders(block.get("content"))
             elif value["type"] == "assistant":
                 yield self.spoken(value, block)
             elif kind == "text":
-                yield self.typed(value, block["text"])
+                kind = self.typed(value, block["text"])
+                yield kind
+                if kind != "lifecycle" and block["text"].strip().startswith(WRAPPED):
+                    yield "lifecycle"
             elif kind in ("image", "document"):
                 alone = (
                     n == 0
@@ -279,6 +284,20 @@ class Second:
         return (
             "error" if kind in ("hook_blocking_error", "hook_non_blocking_error") else "lifecycle"
         )
+
+
+def count_reminders(content: Any) -> int:
+    """Count what the program put before and behind a tool's own text, unless that is all."""
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    text = "\n".join(part.get("text") or "" for part in parts if isinstance(part, dict))
+    head = re.match(r"(?:<system-reminder>.*?</system-reminder>[\r\n]*)*", text, re.DOTALL)
+    assert head is not None
+    rest = text[head.end() :].rstrip()
+    count = head[0].count("<system-reminder>")
+    while rest.endswith("</system-reminder>") and "\n<system-reminder>" in rest:
+        rest = rest[: rest.rindex("\n<system-reminder>")].rstrip("\r\n")
+        count += 1
+    return count if rest.strip() else 0
 
 
 def typed(text: str) -> str | None:

@@ -150,7 +150,7 @@ def test_the_demo_is_a_store_to_look_around_in(
     run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = run("demo")
-    assert "Fix the flaky checkout te" in result.stdout
+    assert "Fix the flaky checkout" in result.stdout
     assert (
         f"  export RUNLORE_HOME={home / '.runlore/demo'}\n  runlore show latest:shop-api\n"
         in result.stderr

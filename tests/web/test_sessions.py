@@ -183,7 +183,7 @@ def test_an_agent_that_there_is_not_is_named_as_such(client: Client, path: str) 
     sign = "&" if "?" in path else "?"
     answer = client.ask(f"{path}{sign}agent=cloude")
     assert answer.status == 400
-    assert "there is no adapter &#39;cloude&#39;; did you mean claude? there are: " in answer.text
+    assert "there is no agent &#39;cloude&#39;; did you mean claude? there are: " in answer.text
 
 
 def test_search_shows_what_was_found_and_where(client: Client) -> None:
