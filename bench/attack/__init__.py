@@ -1,0 +1,19 @@
+"""Attacks on runlore that anyone can run again: bounded, seeded, on this machine alone.
+
+One module for each kind of attack. `python -m bench.attack` runs all of them and prints one table;
+`python -m bench.attack NAME` runs one. A module has `attack(scale, scratch)`, which yields a
+`Result` for each case: `scale` is 1.0 for the whole attack, 0.1 for the tenth that CI runs, and
+everything it writes goes into the folder `scratch`.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one case of an attack gave."""
+
+    case: str  # what was done, as a reader would say it: "a sync killed while it writes"
+    tried: int  # how many times
+    held: int  # how many times runlore did what it must
+    note: str = ""  # a figure, or the first thing that did not hold
