@@ -44,13 +44,18 @@ _NUMBER = re.compile(r"(?:^|[\s#/])(\d{1,9})\b")
 _ADDRESS = re.compile(r"/(?:pull|merge_requests)/(\d{1,9})\b")
 
 
+def may_report(command: str) -> bool:
+    """Return True if a command may be one of a code host's command line; a fast check."""
+    return "gh" in command or "glab" in command
+
+
 def read_checks(command: str, output: str, exit_code: int | None, is_cut: bool) -> Result | None:
     """Return how the checks of CI ended, by a command that asks the code host about them.
 
     `is_cut` means that the exit code may be another program's, and that lines may be missing: then
     only a failure counts.
     """
-    if ("gh" not in command and "glab" not in command) or not _LOOKS_AT_CHECKS.search(command):
+    if not _LOOKS_AT_CHECKS.search(command):
         return None
     if exit_code == 0 and not is_cut and _EXITS_BY_RESULT.search(command):
         return None if "no checks" in output else "pass"

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
+import re2
+
 from .. import timeline
 from ..adapters.shared.tools import test_counts
 from ..model import OutcomeBy, SessionEvent, Tests
@@ -290,7 +292,7 @@ _FAILING = re.compile(
     r"\b(?:build|ci|tests?|checks?|lint|linter|deploy|deployment|pipeline|workflow|compilation)"
     r" (?:is |are |was |has |have |still |now |also )*(?:fail(?:s|ed|ing)?|broken|red|breaks)\b"
 )
-_MAY_COUNT = re.compile(r"\d (?:passed|passing|tests?|ok)\b|\btests?: |\bRan \d|test result:")
+_MAY_COUNT = re2.compile(r"\d (?:passed|passing|tests?|ok)\b|\btests?: |\bRan \d|test result:")
 """What is in every output that reports the number of tests; a fast check."""
 
 COMMIT = "git commit"

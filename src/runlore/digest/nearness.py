@@ -44,7 +44,7 @@ def rate_nearness(edit: Attempt, failed: Attempt, signature: Signature, output: 
     return int(any(_stem(name) in mentioned for name in names))
 
 
-_FILES = re.compile(r"[\w.-]{2,80}\.[A-Za-z]{1,5}(?=\W|$)")
+_FILES = re.compile(r"(?<![\w.-])[\w.-]{2,80}\.[A-Za-z]{1,5}(?=\W|$)")
 _TEST_PARTS = re.compile(r"(?:^test_|_test$|[._-]test$|[._-]spec$|Tests?$)")
 
 
@@ -69,7 +69,7 @@ def find_line_number(output: str, path: str) -> int | None:
 
 
 _PLACES = re.compile(
-    r"(?:[\w@.+~-]*[/\\])*([\w@.+-]{1,80}\.[A-Za-z]{1,5})"
+    r"(?<![\w@.+~/\\-])(?:[\w@.+~-]*[/\\])*([\w@.+-]{1,80}\.[A-Za-z]{1,5})"
     r"(?:\", line |:|\()(\d{1,6})(?![\w.])(?:[:,]\d{1,6})?\)?"
 )
 

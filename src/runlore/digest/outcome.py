@@ -18,7 +18,7 @@ from ..model import Outcome as Verdict
 from ..model import OutcomeBy, SessionEvent, is_own
 from . import Fix, Outcome
 from .attempts import Attempt, find_attempts
-from .code_host import find_merged, named_pull_request, read_checks
+from .code_host import find_merged, may_report, named_pull_request, read_checks
 from .evidence import (
     COMMIT,
     Evidence,
@@ -114,7 +114,7 @@ def _by_merge(session: Evidence) -> Outcome | None:
     for attempt in reversed(session.done):
         if attempt.end_seq <= session.last_edit:
             return None
-        if attempt.action == "shell" and attempt.result is not None:
+        if attempt.result is not None and may_report(attempt.shell):
             output = session.bodies.get(attempt.end_seq, "")
             code, is_cut = attempt.result.exit_code, attempt.command.hides_status
             own = session.pull_requests
@@ -132,7 +132,7 @@ def _by_ci(session: Evidence) -> Outcome | None:
     for attempt in reversed(session.done):
         if attempt.end_seq < pushed:
             return None
-        if attempt.action != "shell" or attempt.result is None:
+        if attempt.result is None or not may_report(attempt.shell):
             continue
         number = named_pull_request(attempt.shell)
         if number and session.pull_requests and number not in session.pull_requests:
