@@ -53,14 +53,25 @@ def main() -> None:
     parser.add_argument("--sample", type=int, required=True)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--without", type=Path, help="verdicts whose claims are left out")
+    parser.add_argument(
+        "--per-session", type=int, default=MAX_PER_SESSION, help="claims of one session at most"
+    )
     options = parser.parse_args()
     store = open_store(str(options.store), read_only=True)
     judged = options.without.read_text() if options.without else ""
-    for claim in draw(store, options.what, options.sample, options.seed, judged):
+    per_session = options.per_session
+    for claim in draw(store, options.what, options.sample, options.seed, judged, per_session):
         print(json.dumps(claim, ensure_ascii=False))
 
 
-def draw(store: Store, what: str, number: int, seed: int, judged: str = "") -> list[Claim]:
+def draw(
+    store: Store,
+    what: str,
+    number: int,
+    seed: int,
+    judged: str = "",
+    max_per_session: int = MAX_PER_SESSION,
+) -> list[Claim]:
     """Return so many claims, chosen by the seed and at most a few from each session."""
     chosen = random.Random(seed)
     known = {line.partition("\t")[0] for line in judged.splitlines()}
@@ -75,7 +86,7 @@ def draw(store: Store, what: str, number: int, seed: int, judged: str = "") -> l
     drawn: list[Claim] = []
     for claim in claims:
         uid = claim["id"].rpartition("#")[0]
-        limit = MAX_PER_SESSION * (4 if what == "corrections" else 1)
+        limit = max_per_session * (4 if what == "corrections" else 1)
         if per_session[uid] < limit and len(drawn) < number:
             per_session[uid] += 1
             drawn.append(claim)
