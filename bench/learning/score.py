@@ -17,8 +17,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from bench.learning.sheets import read_sessions
-from runlore import open_store
+from bench.learning.sheets import JudgedSession, add_sources, read_sources
 from runlore.mine.intervals import wilson_interval
 from runlore.model import is_injected
 
@@ -42,30 +41,30 @@ def main() -> None:
         ),
     )
     parser.add_argument("--verdicts", type=Path, required=True)
-    parser.add_argument("--store", type=Path)
+    add_sources(parser)
     options = parser.parse_args()
     rows = [
         line.split("\t")
         for line in options.verdicts.read_text().splitlines()
         if line and not line.startswith("#")
     ]
-    if options.what == "fixes" and options.store:
-        score_fixes(rows, options.store)
+    if options.what == "fixes" and (options.store or options.labelled):
+        score_fixes(rows, read_sources(options))
     elif options.what in ("prompts", "corrections"):
-        score_prompts(rows, options.store)
+        score_prompts(rows, read_sources(options))
     elif options.what == "injected":
-        score_injected(rows, options.store)
+        score_injected(rows, read_sources(options))
     elif options.what == "digests":
         score_fields(rows)
     else:
         print(share("right", [row[1] == "right" for row in rows]))
 
 
-def score_fixes(rows: list[list[str]], path: Path) -> None:
+def score_fixes(rows: list[list[str]], sessions: Iterable[JudgedSession]) -> None:
     """Print how many fixes are right: all, and those of which runlore is confident."""
     confidence = {
         f"{session.uid}#{fix.failed_seq}/{fix.fingerprint[:6]}": (fix.confidence, fix.how)
-        for session in read_sessions(open_store(str(path), read_only=True))
+        for session in sessions
         for fix in session.digest.fixes
         if fix.is_shown
     }
@@ -78,11 +77,11 @@ def score_fixes(rows: list[list[str]], path: Path) -> None:
         print(share(f"  {how}", [right for _, other, right in claimed if other == how]))
 
 
-def score_prompts(rows: list[list[str]], path: Path) -> None:
+def score_prompts(rows: list[list[str]], sessions: Iterable[JudgedSession]) -> None:
     """Print precision and recall of corrections, among the prompts that were judged."""
     claimed = {
         f"{session.uid}#{moment.seq}"
-        for session in read_sessions(open_store(str(path), read_only=True))
+        for session in sessions
         for moment in session.digest.corrections
     }
     true = {row[0] for row in rows if row[1] == "yes"}
@@ -98,11 +97,11 @@ def score_prompts(rows: list[list[str]], path: Path) -> None:
     print(share("recall", [one in claimed for one in true]))
 
 
-def score_injected(rows: list[list[str]], path: Path) -> None:
+def score_injected(rows: list[list[str]], sessions: Iterable[JudgedSession]) -> None:
     """Print precision and recall of the mark for injected text, among the texts judged."""
     marked = {
         f"{session.uid}#{event.seq}"
-        for session in read_sessions(open_store(str(path), read_only=True))
+        for session in sessions
         for event in session.events
         if is_injected(event.kind, event.view)
     }

@@ -7,6 +7,7 @@
     python -m bench.learning.sheets digests --store judging.db --sample 20 --seed 1 > digests.jsonl
     python -m bench.learning.sheets files --store judging.db --sample 80 --seed 1 > files.jsonl
     python -m bench.learning.sheets pairs --store judging.db --sample 60 --seed 1 > pairs.jsonl
+    python -m bench.learning.sheets fixes --labelled DIR/labelled --sample 60 > labelled.jsonl
     python -m bench.learning.sheets injected --store judging.db --sample 120 > injected.jsonl
 
 Each line is a JSON object with an `id` (uid#seq, and the beginning of an error's fingerprint) and
@@ -23,16 +24,19 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from bench._labelled import sweagent, vorflux
 from runlore import open_store, timeline
 from runlore.config import Config
 from runlore.digest.command_files import changed_files
-from runlore.model import Digest, SessionEvent
+from runlore.digest.session import make
+from runlore.model import Digest, Session, SessionEvent
 from runlore.query.digests import build_digest
 from runlore.query.subagents import find_pairs
 from runlore.store import Filter, Store
@@ -49,7 +53,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", choices=SHEETS)
-    parser.add_argument("--store", type=Path, required=True)
+    add_sources(parser)
     parser.add_argument("--sample", type=int, required=True)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--without", type=Path, help="verdicts whose claims are left out")
@@ -57,15 +61,31 @@ def main() -> None:
         "--per-session", type=int, default=MAX_PER_SESSION, help="claims of one session at most"
     )
     options = parser.parse_args()
-    store = open_store(str(options.store), read_only=True)
+    sessions = read_sources(options)
     judged = options.without.read_text() if options.without else ""
     per_session = options.per_session
-    for claim in draw(store, options.what, options.sample, options.seed, judged, per_session):
+    for claim in draw(sessions, options.what, options.sample, options.seed, judged, per_session):
         print(json.dumps(claim, ensure_ascii=False))
 
 
+def add_sources(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which sessions are judged."""
+    parser.add_argument("--store", type=Path, help="a store, such as judging.db")
+    parser.add_argument(
+        "--labelled", type=Path, help="labelled runs, of which the half held out is judged"
+    )
+
+
+def read_sources(options: argparse.Namespace) -> Iterator[JudgedSession]:
+    """Yield the sessions that the options name."""
+    if options.store:
+        yield from read_sessions(open_store(str(options.store), read_only=True))
+    if options.labelled:
+        yield from read_labelled(options.labelled)
+
+
 def draw(
-    store: Store,
+    sessions: Iterable[JudgedSession],
     what: str,
     number: int,
     seed: int,
@@ -76,10 +96,7 @@ def draw(
     chosen = random.Random(seed)
     known = {line.partition("\t")[0] for line in judged.splitlines()}
     claims = [
-        claim
-        for session in read_sessions(store)
-        for claim in SHEETS[what](session)
-        if claim["id"] not in known
+        claim for session in sessions for claim in SHEETS[what](session) if claim["id"] not in known
     ]
     chosen.shuffle(claims)
     per_session: Counter[str] = Counter()
@@ -96,7 +113,7 @@ def draw(
 class JudgedSession(msgspec.Struct):
     """A session with its events, their texts and the digest that the present rules make."""
 
-    store: Store
+    store: Store | None
     uid: str
     events: list[SessionEvent]
     bodies: dict[int, str]
@@ -127,6 +144,17 @@ def read_sessions(store: Store) -> Iterator[JudgedSession]:
             continue
         events, bodies = store.digests.timeline(uid)
         yield JudgedSession(store, uid, list(timeline.in_order(events)), dict(bodies), digest)
+
+
+def read_labelled(folder: Path) -> Iterator[JudgedSession]:
+    """Yield the labelled runs that are held out. They are in no store."""
+    for run in chain(sweagent(folder / "sweagent"), vorflux(folder / "vorflux")):
+        if run.is_held_out and run.events:
+            uid = run.events[0].session_uid
+            agent, _, native_id = uid.partition(":")
+            session = Session(session_uid=uid, flavor=agent, native_session_id=native_id)
+            digest = make(session, run.events, run.bodies)
+            yield JudgedSession(None, uid, run.events, run.bodies, digest)
 
 
 def errors(session: JudgedSession) -> Iterator[Claim]:
@@ -245,6 +273,8 @@ WRITES = re.compile(r"\b(?:sed|perl) -\w*i|\b(?:tee|mv|cp|rm|touch|patch|apply)\
 
 def pairs(session: JudgedSession) -> Iterator[Claim]:
     """Yield subagents with the call that is claimed to have started them, and all other calls."""
+    if session.store is None:
+        return
     children = session.store.sessions.select(Filter(parent_uid=session.uid, parents_only=False))
     by_seq = {event.seq: event for event in session.events}
     calls = [event for event in session.events if event.is_call and event.action == "agent"]
