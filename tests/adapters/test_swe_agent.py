@@ -121,12 +121,13 @@ def test_a_variable_stands_for_the_usual_place(home: Path) -> None:
     [
         ("edit 3:4\na\nb\nend_of_edit\n", "edit", "/w/k.py\n@@ 3:4 @@\n+a\n+b"),
         ("edit 'old line' 'new line'", "edit", "/w/k.py\n@@\n-old line\n+new line"),
-        ("create 'a b.py'\n", "edit", "create 'a b.py'"),
-        ("insert 'one\ntwo'", "edit", "/w/k.py\n@@\n+one\n+two"),
+        ("create 'a b.py'\n", "edit", "a b.py"),
+        ("insert 'one\ntwo'", "edit", "/w/k.py\n@@ inserted @@\n+one\n+two"),
+        ("str_replace_editor create /w/n.py --file_text 'a 'b' c", "edit", "/w/n.py"),
         (
             "str_replace_editor insert /w/k.py --insert_line 3 --new_str 'x'",
             "edit",
-            "/w/k.py\n@@\n+x",
+            "/w/k.py\n@@ inserted @@\n+x",
         ),
         ("python -m pytest -q", "test_run", "python -m pytest -q"),
         ("cat <<'EOF' > a\nb\nEOF\n", "tool_call", "cat <<'EOF' > a\nb\nEOF"),

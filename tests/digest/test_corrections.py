@@ -37,6 +37,12 @@ def after(reply: str, text: str) -> list[str]:
         "let's use podman instead of docker",
         "Actually, make it parse YAML instead",
         "I thought we would retry in that case?",
+        "we have a proxy and I thought the client is packaged with it",
+        "the login worked before these changes",
+        "isn't that what the importer does",
+        "but the summary is not a list, so it can hold totals",
+        "the second lock is unnecessary",
+        "it should be the port, not the host",
         '"probably fine" is not good enough',
         "nein, das ist falsch",
         "das funktioniert immer noch nicht",
@@ -79,6 +85,10 @@ def test_a_message_that_rejects_the_work_is_a_correction(text: str) -> None:
         "はい、お願いします",
         "note that this is slow; add an index",
         "no worries",
+        "also ci failed, please fix it",
+        "wait, what does this flag do?",
+        "it's not clear to me how the cache works",
+        "I get this error when I start the other service",
     ],
 )
 def test_a_task_a_question_an_approval_and_a_review_are_no_corrections(text: str) -> None:
@@ -95,9 +105,9 @@ def test_a_no_to_a_question_is_an_answer() -> None:
 PASTE = "$ ./run.sh\nbuilding\nnpm ERR! cannot find module 'left-pad'\nexit status 1"
 
 
-def test_a_failure_that_is_pasted_after_the_agent_was_done_is_a_correction() -> None:
-    assert len(after("Fixed! The build should now work.", PASTE)) == 1
-    assert after("Please run it and paste the output.", PASTE) == []
+def test_a_pasted_failure_is_a_correction_only_with_a_word_of_blame() -> None:
+    assert after("Fixed! The build should now work.", PASTE) == []
+    assert len(after("Fixed! The build should now work.", f"still broken:\n{PASTE}")) == 1
 
 
 def test_what_is_pasted_at_the_start_is_the_task() -> None:
@@ -127,6 +137,8 @@ def refused(body: str, **fields: Any) -> Timeline:
         ("The user doesn't want to proceed with this tool use. STOP.", None),
         ("exec command rejected by user", None),
         ("continue", None),
+        ("is there a lock file?", None),
+        ("会有省略效果吗", None),
     ],
 )
 def test_what_was_typed_when_a_call_was_refused_is_a_correction(
@@ -179,6 +191,7 @@ def test_what_redirects_a_stopped_agent_is_a_correction(text: str) -> None:
         "commit and push",
         "here are the credentials for the registry",
         "what is the name of the branch?",
+        "would this be better as a hook instead of a command",
         "Never mind! I'd like you to add a section about limits",
         "In src/load.ts around lines 4 to 9, the listener leaks; remove it when it is done.",
         "提交并推送",

@@ -72,3 +72,31 @@ def test_a_permission_a_setting_and_a_list_of_steps_are_no_decisions(
     body: str, fields: dict[str, Any]
 ) -> None:
     assert Timeline().say("go").add("decision", body, **fields).digest.decisions == ()
+
+
+OPTIONS = "We can:\n\n**A) One file** - simple\n**B) A folder** - it grows\n\nWhich one?"
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer", "text"),
+    [
+        ("The lock is held too long, so two runs wait. Shall I fix it?", "yes",
+         "approved: The lock is held too long, so two runs wait. Shall I fix it?"),
+        ("Should I move the parser into a module of its own, with its tests?", "Go ahead!",
+         "approved: Should I move the parser into a module of its own, with its tests?"),
+        ("Should I move the parser into a module of its own, with its tests?", "no thanks",
+         "declined: Should I move the parser into a module of its own, with its tests?"),
+        (OPTIONS, "b", "chose b: A folder - it grows"),
+        (OPTIONS, "let's do A then", "chose A: One file - simple"),
+        (OPTIONS, "c", None),
+        (OPTIONS, "yes", None),
+        ("I moved the parser.", "ok", None),
+        ("Shall I fix it?", "yes, and then write a test for the case of an empty file", None),
+    ],
+)  # fmt: skip
+def test_a_short_answer_is_kept_with_what_it_answers(
+    reply: str, answer: str, text: str | None
+) -> None:
+    line = Timeline().say("look at it").reply(reply).say(answer)
+    assert [moment.text for moment in line.digest.decisions] == ([text] if text else [])
+    assert [moment.seq for moment in line.digest.decisions] == ([2] if text else [])

@@ -198,6 +198,30 @@ def test_a_bare_remark_is_no_result_where_there_is_a_sentence(line: Timeline) ->
     assert result.text == summary
 
 
+@pytest.mark.parametrize(
+    ("words", "result"),
+    [
+        (
+            ("The door hangs straight again: the hinge was bent. Let me make a patch:",
+             "Good! Now let me submit it:"),
+            "The door hangs straight again: the hinge was bent.",
+        ),
+        (("All 4 doors open and close again now.", "Calling `submit`."),
+         "All 4 doors open and close again now."),
+        (("Let me look at the door first:", "I'll oil the hinge."), None),
+        (("Fixed.", "Now that it is fixed, let's submit our changes."), "Fixed."),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["assistant_msg", "thinking"])
+def test_what_announces_the_next_call_is_no_result(
+    kind: str, words: tuple[str, ...], result: str | None
+) -> None:
+    line = Timeline().say("fix the door")
+    for text in words:
+        line.add(kind, text, role="assistant").call("submit", "ok", exit_code=0)
+    assert (line.digest.result.text if line.digest.result else None) == result
+
+
 def test_the_last_thought_is_the_result_of_an_agent_that_writes_nothing_else(
     line: Timeline,
 ) -> None:
@@ -245,6 +269,29 @@ def test_the_task_is_an_issue_or_else_a_branch_that_is_no_default_one(
 def test_the_task_is_named_anywhere_in_the_first_request(line: Timeline) -> None:
     line.say("hi").reply().say("mend the door\n" + "so and so\n" * 90 + "fixes #34")
     assert line.digest.task_ref == "#34"
+
+
+def test_a_command_is_the_goal_where_nothing_else_was_asked_for(line: Timeline) -> None:
+    command = {"role": "user", "native": "slash_command"}
+    line.add("human_intervention", "/status", **command).add("lifecycle", "all fine")
+    line.add("human_intervention", "/init", view="context", **command)
+    alone = line.events[:]
+    line.add("lifecycle", "Please describe this house.\nBe brief.", role="user", view="context")
+    made = line.reply("It has a door.").digest
+    assert (made.goal_seq, made.goal) == (2, "/init: Please describe this house. Be brief.")
+    assert [request.text for request in made.requests] == [made.goal]
+    line.events = alone
+    assert line.reply("It has a door.").digest.goal == "/init"
+    line.say("paint the door")
+    assert line.digest.goal == "paint the door"
+
+
+def test_a_part_of_a_file_is_not_a_new_file(line: Timeline) -> None:
+    line.call("/w/a.py\n@@ 4:4 @@\n+x", kind="edit", action="edit", files=("/w/a.py",))
+    line.call("/w/b.py\n@@ -3 +3,2 @@\n+x", kind="edit", action="edit", files=("/w/b.py",))
+    line.call("/w/new.py\n@@ -0,0 +1,2 @@\n+x", kind="edit", action="edit", files=("/w/new.py",))
+    line.call("/w/empty.py", kind="edit", action="edit", files=("/w/empty.py",))
+    assert line.digest.files_created == ("/w/new.py", "/w/empty.py")
 
 
 def test_files_are_told_apart_by_what_was_done_to_them(line: Timeline) -> None:
@@ -320,6 +367,16 @@ def test_of_many_commands_those_that_did_something_are_kept(line: Timeline) -> N
     assert (len(made.commands), made.cut["commands"]) == (MAX_COMMANDS, 2)
 
 
+def test_of_many_commands_the_steps_of_the_work_and_both_ends_are_kept(line: Timeline) -> None:
+    line.call("ls", "x", exit_code=0).call("npm test", "x", exit_code=0)
+    for n in range(MAX_COMMANDS):
+        line.call(f"python script{n}.py", "x", exit_code=0)
+    line.call("git commit -m x", "[main 1a2b3c4] x", exit_code=0).call("cat log", "x", exit_code=0)
+    commands = [run.command for run in line.digest.commands]
+    assert {"ls", "npm test", "git commit -m x", "cat log"} < set(commands)
+    assert len(commands) == MAX_COMMANDS
+
+
 def test_commands_have_their_exit_codes_and_how_often_they_failed(line: Timeline) -> None:
     line.call("make build", "boom", exit_code=2, is_error=True).call(
         "make build", "ok", exit_code=0
@@ -330,6 +387,18 @@ def test_commands_have_their_exit_codes_and_how_often_they_failed(line: Timeline
         ("make build", 2, 1, 0, 3),
         ("ls", 1, 0, 0, 5),
     ]
+
+
+def test_packages_are_not_counted_as_tests(line: Timeline) -> None:
+    line.call(
+        "go test ./...", "ok  \tx/a\t0.1s\nok  \tx/b\t(cached)", kind="test_run", exit_code=0,
+        tests=Tests(passed=2, failed=0),
+    )  # fmt: skip
+    line.call(
+        "go test -v ./...", "--- PASS: TestA (0.0s)\nok  \tx/a\t0.1s", kind="test_run",
+        exit_code=0, tests=Tests(passed=1, failed=0, skipped=0),
+    )  # fmt: skip
+    assert [(run.passed, run.failed) for run in line.digest.tests] == [(None, None), (1, 0)]
 
 
 def test_runs_of_tests_have_their_counts(line: Timeline) -> None:
@@ -344,6 +413,36 @@ def test_runs_of_tests_have_their_counts(line: Timeline) -> None:
     ]
     assert (made.outcome, made.outcome_level, made.outcome_by) == ("success", "observed", "test")
     assert made.outcome_evidence == (5,)
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "subjects"),
+    [
+        ("git commit -q -m 'Mend the door'", "", ["Mend the door"]),
+        ('git add -A && git commit -qam "Mend the door" && git push -q', "", ["Mend the door"]),
+        ("git commit --quiet --message='Mend it'", "", ["Mend it"]),
+        ("git commit -q -F - <<'EOF'\nMend it\n\nIt was ajar.\nEOF", "", ["Mend it"]),
+        ("git commit -q -m \"$(cat <<'EOF'\nMend it\n\nAjar.\nEOF\n)\"", "", ["Mend it"]),
+        ("git commit -q -m 'One' ; git commit -q -m 'Two'", "", ["One", "Two"]),
+        ("git commit -q -m 'Mend it' || true", "nothing to commit, working tree clean", []),
+        ("git commit -q -m 'Mend it'; ls", "error: pathspec 'x' did not match", []),
+        ("git init -q x && cd x && git commit -q -m 'try'", "", []),
+        ("git commit -q --amend --no-edit", "", []),
+        ("git log --grep commit -m 'x'", "", []),
+    ],
+)
+def test_a_quiet_commit_has_the_subject_of_its_message(
+    line: Timeline, command: str, output: str, subjects: list[str]
+) -> None:
+    line.call(command, output, exit_code=0)
+    assert [(commit.sha, commit.subject) for commit in line.digest.commits] == [
+        ("", subject) for subject in subjects
+    ]
+
+
+def test_a_quiet_commit_counts_only_if_it_succeeded(line: Timeline) -> None:
+    line.call("git commit -q -m 'Mend it'", "").call("git commit -q -m 'Mend it'", "", exit_code=1)
+    assert line.digest.commits == ()
 
 
 def test_commits_and_pull_requests_are_those_that_were_made(line: Timeline) -> None:

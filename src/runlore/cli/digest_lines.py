@@ -60,7 +60,7 @@ def _files(digest: Digest) -> Iterator[str]:
 
 
 def _published(digest: Digest) -> Iterator[str]:
-    commits = [f"{commit.sha} {one_line(commit.subject)}" for commit in digest.commits]
+    commits = [f"{commit.sha} {one_line(commit.subject)}".strip() for commit in digest.commits]
     yield from _list("committed", commits, digest.cut.get("commits", 0))
     yield from _moments("pull requests", digest.pull_requests, digest.cut.get("pull_requests", 0))
 

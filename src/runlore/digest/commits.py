@@ -1,7 +1,8 @@
 """Reports of git and its servers: commits by name and subject, pull requests by address.
 
-Only reported commits count, and only in the output of a command that creates them: the log of a
-repository names the commits of others.
+Reported commits count only in the output of a command that creates them: the log of a repository
+names the commits of others. A command that reports nothing and succeeds has made the commit that
+its message describes.
 """
 
 from __future__ import annotations
@@ -90,6 +91,31 @@ def find_printed_commits(command: str, output: str) -> list[tuple[str, str]]:
         for name, subject in commits
         if _WORD.search(subject) and _has_subject(command, subject)
     ]
+
+
+def find_quiet_commits(command: str, output: str) -> list[str]:
+    """Return the subjects of the commits that a command made without a report.
+
+    The command has succeeded. A commit in a repository that it creates first is an experiment.
+    """
+    verbs = git_verbs(command)
+    if "commit" not in verbs or "init" in verbs or _NOT_COMMITTED.search(output):
+        return []
+    return [" ".join(match[match.lastindex or 0].split()) for match in _MESSAGE.finditer(command)]
+
+
+_MESSAGE = re.compile(
+    r"\bcommit\b[^\n;&|]{0,200}?\s(?:-\w{0,4}[mF]|--message|--file)[\s=]{0,3}"
+    r"(?:(?:\"\$\(cat |- ?)<<-?\s?['\"]?\w+['\"]?\n\s*([^\n]+)"
+    r"|\"(?!\$)([^\"\n]+)|'([^'\n]+)|(?<=m )(\w\S*))"
+)
+"""The first line of a message of `git commit`: from a document in the command, between quotes, or
+one word."""
+_NOT_COMMITTED = re.compile(
+    r"nothing (?:added )?to commit|no changes added|^(?:fatal|error): |pre-commit"
+    r"|hook (?:failed|exited)",
+    re.MULTILINE,
+)
 
 
 def _has_subject(command: str, subject: str) -> bool:

@@ -8,13 +8,15 @@ is left out: a missed correction costs less than a wrong one.
 from __future__ import annotations
 
 ENGLISH_OPENINGS = (
-    r"(?:wait|hold on|hang on)\b(?! (?:for|until|till|a (?:bit|moment|minute))\b)",
+    r"(?:wait|hold on|hang on)\b(?! (?:for|until|till|a (?:bit|moment|minute))\b)"
+    r"(?!,? (?:what|how|where|which|who|when|can|could)\b)",
     r"(?:stop\b(?! (?:the (?:server|app|process|container|service|run)|here|for|after|when|once)\b)"
-    r"|undo\b|revert\b|roll ?back\b)",
+    r"|undo\b|revert\b|roll ?back\b|(?:go|(?:bring|put|change) (?:it|that|them|the \w+)) back\b)",
     r"(?:don'?t|do not|please don'?t|never|you (?:should|must)(?:n'?t| not))"
     r" (?!worry|forget|mind|.{0,40}\byet\b)",
     r"(?:that|this|it|these|those)(?:'?s| is| was| are| were| still| does| did| do| looks?)?"
-    r" ?(?:not|n'?t|wrong|incorrect|broken|bad|worse|still)\b",
+    r" ?(?:not|n'?t|wrong|incorrect|broken|bad|worse|still)\b"
+    r"(?! (?:clear|sure|urgent|(?:a )?bad)\b)",
     r"(?:that|this|it)(?:'?s| is) (?:too? much\b|too |the wrong |wrong|annoying"
     r"|an? (?:old|outdated|wrong|ancient) )",
     r"(?:doesn'?t|does not|didn'?t|did not|isn'?t|not) (?:work|fix|right|correct|what|the same)",
@@ -32,21 +34,22 @@ ENGLISH_OPENINGS = (
     r"i (?:don'?t|do not) (?:want|like|see (?:the|any|it|them|that|this))\b",
     r"i still (?:see|get|have|don'?t|can'?t)\b",
     r"i (?:don'?t|do not) think (?:we need|that'?s|this|it|the)\b",
-    r"i thoug\w+ (?:you|we|that|the|it|i)\b",
     r"i(?:'m| am|m| was) talking about\b",
     r"actually,? (?:no\b|not\b|don'?t\b|make\b|use\b|let'?s\b|i (?:want|meant|need|prefer|don'?t)"
     r"|we (?:should|don'?t|want)|revert|undo|change (?:it|that)|keep\b)",
     r"(?:instead|rather)[, ]+(?:of (?:that|this|what)|use\b|let'?s\b|i (?:want|meant)|do\b|just\b)",
     r"but (?:(?:could|can) we not|i (?:thought|said|asked|meant)|again[:,]"
     r"|you (?:said|didn'?t|did not|still|forgot)|it (?:still|doesn'?t|isn'?t)"
-    r"|that'?s (?:not|wrong))",
+    r"|that'?s (?:not|wrong)|[^?!]{1,60}(?:\bnot\b|n't\b))",
+    r"(?:shouldn'?t|isn'?t|didn'?t) (?:it|this|that|we|you|i|the)\b",
+    r"we (?:don'?t|do not) (?:need|want|use)\b",
     r"(?:oh no|fgs|wtf|wth|argh|nooo*)\b",
     r"are you sure\b[^?]{0,200}\?\s*(?!(?:please|can you|could you|just)\b)\S+(?:\s+\S+){3}",
     r"the (?:(?:real|actual) (?:issue|problem) is\b|(?:issue|problem) is [^.]{2,80}\bnot\b)",
     r"let'?s (?:not|instead)\b",
     r"something (?:broke|is (?:broken|off|wrong))",
     r"(?:again[,:]|as i said|like i said)",
-    r"not (?:like that|what i|that one|good enough)\b",
+    r"not (?:like that|what i|that one|good enough|quite|exactly)\b",
     r"(?:please )?(?:keep|leave|restore|put back) the (?:old|original|previous|existing)\b",
 )
 STRONG_PHRASES = (
@@ -67,11 +70,14 @@ ENGLISH_PHRASES = (
     r"\byou didn'?t (?:do|use|add|push|change|fix|update)\b",
     r"\byou (?:marked|changed|removed|deleted|added|used|put) .{2,80}\bbut\b",
     r"\bthat'?s (?:wrong|incorrect|not (?:right|correct|what))\b",
-    r"\b(?:is|are|was) (?:not good enough|wrong|incorrect)\b",
+    r"\b(?:is|are|was) (?:not (?:good enough|right|correct|true|needed|necessary)|unnecessary"
+    r"|wrong|incorrect|overkill)\b|\bover-?engineered\b",
+    r"\byou(?:'re| are) (?:wrong|missing|not|still|confus\w+|assuming|overcomplicat\w+)\b",
+    r"\b(?:should be|want|it'?s|is|are)\b[^.?!]{1,60}, not\b",
+    r"\b(?:makes? no|n'?t make(?: any)?|not make(?: any)?) sense\b",
     r"\b(?:got|go|get|did) (?:this|that|it) wrong\b",
     r"\bdon'?t like (?:it|this|that|how)\b",
     r"\b(?:is|are) (?:still )?broken\b",
-    r"\b(?:get|got|getting|see|seeing) (?:an?|this|the(?: same)?|another|these)(?: \w+)? errors?\b",
     r"\b(?:the )?same (?:error|issue|problem|bug)\b(?! (?:in|for|with)\b)",
     r"\bnot (?:showing|appearing|loading|rendering|visible|updating)\b",
     r"\bnothing (?:changed|changes|happens|happened)\b",
@@ -86,11 +92,9 @@ ENGLISH_PHRASES = (
     r"(?=\s*(?:[.!?,]|$|of\b))",
     r"\buse [\w./@-]*\w,? (?:and )?not \S+",
     r"\bshould (?:have been|not have|n'?t have)\b",
-    r"\bi thought (?:we|you|the (?:pattern|plan|idea)|it was)\b",
+    r"\bi thoug\w+\b(?! (?:about|of|it (?:would|might|could))\b)",
+    r"\bworked (?:fine|well|before|earlier|until)\b|\bused to work\b",
     r"\bplease keep (?:that|the (?:old|same|original|previous))\b",
-    r"\bkeep the one\b",
-    r"\bfailing in ci\b|\bci (?:is )?(?:still )?fail",
-    r"\bdid you (?:just )?(?:update|change|delete|remove|touch) my\b",
 )
 
 REDIRECTS = (

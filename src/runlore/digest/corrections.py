@@ -1,9 +1,9 @@
 """Corrections: what people said to reject or redirect what the agent did.
 
-Four things count, all of them only after the agent has worked: the reason that was typed when a
-call was refused; a message that redirects an agent that was stopped; one that begins by rejecting
-something, or says so in its first sentences; and a failure that is pasted after the agent said that
-it was done. The next task, a question, an approval, a request to look again, added information and
+Three things count, all of them only after the agent has worked: the reason that was typed when a
+call was refused; a message that redirects an agent that was stopped; and one that begins by
+rejecting something, or says so in its first sentences. The next task, a question, an approval, a
+request to look again, added information, a failure that is pasted without a word of blame, and
 criticism of what others wrote are none. The words are in `correction_words`.
 """
 
@@ -25,13 +25,12 @@ from .correction_words import (
     STRONG_PHRASES,
 )
 from .statements import extract_request, is_stop
-from .text import build_finder, truncate
+from .text import truncate
 
 MAX_CORRECTION_CHARS = 300
 _BEGINNING_CHARS = 400
 _PHRASE_CHARS = 240
 """Characters of a message in which a phrase rejects something. What is pasted comes later."""
-_MAX_PASTE_CHARS = 20_000
 
 
 class _Context(msgspec.Struct):
@@ -39,7 +38,6 @@ class _Context(msgspec.Struct):
 
     has_worked: bool = False
     was_stopped: bool = False
-    calls: int = 0
     reply: str = ""
     """The last words of the agent."""
 
@@ -61,7 +59,6 @@ def find_corrections(events: Iterable[SessionEvent], bodies: Mapping[int, str]) 
                 corrections.append(Moment(event.seq, truncate(reason, MAX_CORRECTION_CHARS)))
         elif event.role == "assistant" or kind in CALL_KINDS:
             context.has_worked, context.was_stopped = True, False
-            context.calls += kind in CALL_KINDS
             if kind == "assistant_msg":
                 context.reply = bodies.get(event.seq) or context.reply
     return corrections
@@ -78,7 +75,10 @@ def find_reason(event: SessionEvent, body: str) -> str:
     else:
         reason = "" if event.role != "user" or _CANNED.search(body[:300]) else body[:4000]
     line = " ".join(reason.split())
-    return "" if is_small_talk(line) or _goes_on(line.lower()) else line
+    low = _lowered(line)
+    if is_small_talk(line) or _goes_on(low) or (_is_question(low) and not rejects(line)):
+        return ""
+    return line
 
 
 _REASON = re.compile(
@@ -105,9 +105,7 @@ def _find_correction(message: str, context: _Context) -> str:
         return ""
     if context.was_stopped:
         return text if _redirects(low) else ""
-    if rejects(text, is_answer=_asks(context.reply)) or _pastes_failure(message, context):
-        return text
-    return ""
+    return text if rejects(text, is_answer=_asks(context.reply)) else ""
 
 
 def _redirects(low: str) -> bool:
@@ -118,7 +116,15 @@ def _redirects(low: str) -> bool:
     if _goes_on(low) or _STATUS.match(low):
         return False
     start, _ = _after_lead_in(low)
-    return rejects(low) or _REDIRECTS.match(low[:_PHRASE_CHARS], start) is not None
+    return rejects(low) or (
+        not _is_question(low) and _REDIRECTS.match(low[:_PHRASE_CHARS], start) is not None
+    )
+
+
+def _is_question(low: str) -> bool:
+    """Return True if a message only asks something."""
+    start, _ = _after_lead_in(low)
+    return low.endswith(("吗", "吗？", "吗?", "か？", "か?")) or bool(_QUESTION.match(low, start))
 
 
 def _resumes(low: str) -> bool:
@@ -140,7 +146,7 @@ def rejects(text: str, *, is_answer: bool = False) -> bool:
     beginning = low[:_PHRASE_CHARS]
     if _STRONG_PHRASES.search(beginning):
         return True
-    if _ASKS_FOR.match(low, start) is not None:
+    if _QUESTION.match(low, start) or _NEXT_TASK.match(low, start):
         return False
     return any(not _is_about_others(match) for match in _PHRASES.finditer(beginning))
 
@@ -187,13 +193,15 @@ _OPENINGS = re.compile(
 _REDIRECTS = re.compile("|".join(REDIRECTS), re.DOTALL)
 _STRONG_PHRASES = re.compile("|".join(STRONG_PHRASES))
 _PHRASES = re.compile("|".join([*ENGLISH_PHRASES, *PHRASES]))
-_ASKS_FOR = re.compile(
+_QUESTION = re.compile(
     r"(?:can|could|will) (?:you|we|i)\b(?! (?:please )?(?:revert|undo|replace))"
-    r"|(?:how|what|where|when|which|who|does|do|is|are|should|would|any|question)\b"
-    r"|(?:now|next(?!\.)|then|add|create|implement|write|fix|review|run|commit|push|merge|explain|give"
-    r"|show|check|update|remove|rename|open|start)\b"
+    r"|do\b(?! we (?:even|really) need)|should\b(?!n'?t)"
+    r"|(?:how|what|where|when|which|who|does|is|are|would|any|question)\b"
 )
-"""How a question or the next task begins."""
+_NEXT_TASK = re.compile(
+    r"(?:now|next(?!\.)|then|add|create|implement|write|fix|review|run|commit|push|merge|explain"
+    r"|give|show|check|update|remove|rename|open|start)\b"
+)
 _APPROVES = re.compile(
     r"(?:yes|yep|yeah|sure|great|perfect|awesome|nice|thanks?|thank you|cool|excellent"
     r"|looks? (?:good|great|right)|lgtm|go ahead|sounds good|agreed?|correct|right)\b"
@@ -249,37 +257,3 @@ def _goes_on(low: str) -> bool:
     ):
         return True
     return len(low.split()) < 8 and _CONTINUES.search(low) is not None
-
-
-# ── failures that were pasted ─────────────────────────────────────────────────────────────────────
-def _pastes_failure(message: str, context: _Context) -> bool:
-    """Return True for a failure that is pasted after the agent said that its work is done."""
-    text = message[:_MAX_PASTE_CHARS]
-    if "\n" not in text and len(text) < 200:
-        return False
-    low = _lowered(text)
-    if _ASKS_FOR.match(low) or _INFORMS.match(low) or not _find_failures(text):
-        return False
-    is_done = context.calls > 0 and _DONE.search(context.reply[-3000:]) is not None
-    return is_done or _CODE.search(context.reply) is not None
-
-
-_DONE = re.compile(
-    r"\b(?:done|fixed|complete[d]?|works?|working|pass(?:es|ing|ed)?|ready|success(?:ful(?:ly)?)?"
-    r"|implemented|updated|created|added|pushed|committed|merged|resolved|all set|shipped|landed"
-    r"|should (?:now )?(?:work|be|load)|will (?:now )?(?:work|ensure|resolve))\b|✅|完成|已"
-    r"|\bfertig\b|\bterminé\b|\blisto\b|готово",
-    re.IGNORECASE,
-)
-_CODE = re.compile(r"```(?!bash|sh\b|shell|console|text|zsh)\w")
-"""Code that an agent without tools hands over."""
-_find_failures = build_finder(
-    (
-        r"(?m)^\S*(?:Error|Exception)\b[^\n]{0,40}:",
-        r"(?m)^(?:\S+: )?(?:fatal|error|panic)(?:\[\w+\])?: ",
-        r"\berror (?:TS|NG)\d+|\bnpm (?:ERR!|error)|\bNS_ERROR_\w",
-        r"(?m)^Traceback \(most recent|^\s+at [^\n]{1,200}:\d+:\d+|^FAILED |^(?:ERROR|FAIL)\b",
-        r"\bexit (?:status|code):? [1-9]|\bexited with (?:code )?[1-9]",
-        r"\b(?:build|test|job)s? failed\b|\wError: ",
-    )
-)

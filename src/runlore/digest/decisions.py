@@ -1,13 +1,15 @@
 """Decisions of people, with their content: the question and its answer, the plan and its headline.
 
-An agent reports "User has approved your plan": what was approved is in the call. A permission to
-run a call, a changed setting and the progress of a list of steps are no decisions.
+An agent reports "User has approved your plan": what was approved is in the call. A person says
+"yes" or "b": what that means is in the agent's last words. A permission to run a call, a changed
+setting and the progress of a list of steps are no decisions.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -16,11 +18,23 @@ from ..model import Moment, SessionEvent
 from .text import clean, truncate
 
 MAX_DECISION_CHARS = 300
+MAX_ANSWER_CHARS = 40
+"""Characters up to which an answer means nothing without its question."""
+MIN_QUESTION_CHARS = 60
+"""Characters of a question that says by itself what it is about. `Shall I?` does not."""
 _MAX_READ_CHARS = 8000
 
 
 def iter_decisions(events: Sequence[SessionEvent], bodies: Mapping[int, str]) -> Iterator[Moment]:
     """Yield each decision in one line."""
+    decisions = [*_iter_recorded(events, bodies), *_iter_short_answers(events, bodies)]
+    for decision in sorted(decisions, key=attrgetter("seq")):
+        line = " ".join(decision.text.split())
+        yield Moment(decision.seq, truncate(line, MAX_DECISION_CHARS))
+
+
+def _iter_recorded(events: Sequence[SessionEvent], bodies: Mapping[int, str]) -> Iterator[Moment]:
+    """Yield the decisions that the agent recorded as such."""
     decisions = [
         event for event in events if event.kind == "decision" and not _is_permission(event)
     ]
@@ -33,7 +47,7 @@ def iter_decisions(events: Sequence[SessionEvent], bodies: Mapping[int, str]) ->
     for event in decisions:
         body = clean(bodies.get(event.seq, "")[:_MAX_READ_CHARS]).strip()
         if text := _describe(event, body, calls.get(event.call_id, "")):
-            yield Moment(event.seq, truncate(" ".join(text.split()), MAX_DECISION_CHARS))
+            yield Moment(event.seq, text)
 
 
 def _is_permission(event: SessionEvent) -> bool:
@@ -153,3 +167,70 @@ def _texts(value: Any, depth: int = 0) -> Iterator[str]:
 
 def _unescaped(text: str) -> str:
     return text.replace('\\"', '"').replace("\\n", " ")
+
+
+# ── short answers ─────────────────────────────────────────────────────────────────────────────────
+def _iter_short_answers(
+    events: Sequence[SessionEvent], bodies: Mapping[int, str]
+) -> Iterator[Moment]:
+    """Yield what a person approved, declined or chose in a word or two."""
+    reply = ""
+    for event in events:
+        if event.kind == "assistant_msg" and not event.is_sidechain:
+            reply = bodies.get(event.seq, "")
+        elif event.kind == "user_msg" and not event.is_sidechain:
+            answer = (bodies.get(event.seq) or event.summary or "").strip()
+            is_short = len(answer) <= MAX_ANSWER_CHARS
+            if is_short and (text := _describe_short_answer(answer, reply[-_MAX_READ_CHARS:])):
+                yield Moment(event.seq, text)
+            reply = ""
+
+
+def _describe_short_answer(answer: str, reply: str) -> str:
+    """Return what a short answer means, by the words that it answers; "" if it decides nothing."""
+    reply = clean(reply).replace("**", "")
+    if choice := _CHOICE.fullmatch(answer):
+        options = re.findall(rf"(?im)^\W*(?:option )?{choice[1]}\W?[).:]\W*(.+)$", reply)
+        return f"chose {choice[1]}: {options[-1]}" if options else ""
+    is_yes = _YES.fullmatch(answer) is not None
+    if not is_yes and not _NO.fullmatch(answer):
+        return ""
+    question = _last_question(reply)
+    return f"{'approved' if is_yes else 'declined'}: {question}" if question else ""
+
+
+def _last_question(reply: str) -> str:
+    """Return the question at the end of a reply, after what it is about; "" if it ends with
+    none."""
+    sentences = [each.strip(" -*") for each in _SENTENCE_END.split(reply[-1500:])]
+    sentences = [each for each in sentences if re.search(r"\w", each)][-3:]
+    while sentences and not sentences[-1].endswith(("?", "？")):
+        sentences.pop()
+    if not sentences or _OPEN_QUESTION.match(sentences[-1]):
+        return ""
+    has_more = len(sentences[-1]) < MIN_QUESTION_CHARS
+    return " ".join(sentences[-2:] if has_more else sentences[-1:])
+
+
+_OPEN_QUESTION = re.compile(
+    r"(?:(?:(?:is|are) there )?any(?:thing)?|what|which|how|where|who|when)\b", re.IGNORECASE
+)
+"""A question that "yes" does not answer."""
+_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+_YES = re.compile(
+    r"\W*(?:(?:yes|yep|yeah|yup|sure|ok(?:ay)?|please|go(?: ahead| for it)?|do (?:it|that|this|so)"
+    r"|(?:sounds|looks?) (?:good|great|right)|that'?s (?:right|correct|fine)|correct|agreed?"
+    r"|perfect|great|lgtm|let'?s (?:do (?:it|that|this)|go)|make it so|proceed|thanks?"
+    r"|ja|oui|sí|si|sim|да|好的?|可以|是的?|はい|お願いします|네)(?:\W+|\Z))+",
+    re.IGNORECASE,
+)
+_NO = re.compile(
+    r"\W*(?:(?:no|nope|nah|thanks?|thank you|not (?:now|yet|needed)|skip(?: it)?|leave it|nein|non"
+    r"|não|нет|不用|不要|いいえ|아니요)(?:\W+|\Z))+",
+    re.IGNORECASE,
+)
+_CHOICE = re.compile(
+    r"(?:(?:ok(?:ay)?|please|let'?s|do|go with|take|pick|choose|use|option|number)[\s,]+)*#?"
+    r"([a-e]|[1-9])(?:[\s,]+(?:then|please))?\W*",
+    re.IGNORECASE,
+)

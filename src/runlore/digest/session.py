@@ -88,7 +88,7 @@ def make(
     calls = [event for event in own if event.kind in CALL_KINDS]
     kinds = Counter(map(attrgetter("kind"), own))
     spoken = own.main
-    requests = find_requests(timeline.prompts(spoken), bodies)
+    requests = find_requests(spoken, bodies)
     goal = requests[0] if requests else None
     bounded = Bounded()
     errors, fixes = _select_errors(summarize_errors(attempts), all_fixes, own, bounded)
@@ -253,15 +253,29 @@ def _span_s(events: Sequence[SessionEvent]) -> float:
 
 
 def choose_commands(commands: Iterable[CommandRun], bounded: Bounded) -> tuple[CommandRun, ...]:
-    """Return commands in their order: of many, those that did something, and of these the failed
-    and repeated ones."""
+    """Return commands in their order: of many the first and the last, then those that tell what
+    was done."""
     all_commands = list(commands)
-    weights = {
-        run.command: (seems_read_only(run.command), -run.failed, -run.count) for run in all_commands
-    }
-    ranked = sorted(all_commands, key=lambda run: weights[run.command])
+    if len(all_commands) <= MAX_COMMANDS:
+        return tuple(all_commands)
+    ends = (all_commands[0].command, all_commands[-1].command)
+    ranked = sorted(all_commands, key=lambda run: (run.command not in ends, *_rank(run)))
     chosen = {run.command for run in bounded.first("commands", ranked, MAX_COMMANDS)}
     return tuple(run for run in all_commands if run.command in chosen)
+
+
+def _rank(run: CommandRun) -> tuple[bool, bool, int, int]:
+    """Return what orders commands by what they tell: those that only read come last, and tests,
+    builds, commits and repeated failures come first."""
+    is_step = run.failed > 1 or _STEP.search(run.command) is not None
+    return seems_read_only(run.command), not is_step, -run.failed, -run.count
+
+
+_STEP = re.compile(
+    r"\b(?:py)?tests?\b|\b(?:make|build|tsc|mypy|ruff|eslint|lint|check|install|migrate|deploy|publish)\b"
+    r"|\bgit (?:-C \S+ )?(?:commit|push|merge|rebase)\b|\bgh pr (?:create|merge)\b"
+)
+"""Commands that are steps of the work."""
 
 
 # ── errors and what they cite ─────────────────────────────────────────────────────────────────────

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from itertools import chain
 
 from ..model import CALL_KINDS, Moment, SessionEvent
-from ..text.titles import find_tagged_request, is_greeting, is_small_talk
-from ..timeline import is_prompt
+from ..text.titles import find_tagged_request, is_greeting, is_setup_command, is_small_talk
+from ..timeline import OrderedEvents, is_prompt, prompts
 from .text import clean, truncate
 
 MAX_GOAL_CHARS = 600
@@ -21,8 +20,12 @@ MAX_REQUEST_CHARS = 200
 MAX_RESULT_CHARS = 1000
 MIN_RESULT_CHARS = 60
 """Characters of a reply from which it is more than a bare remark."""
+MIN_STATEMENT_CHARS = 35
+"""The same for words between two calls, which are shorter."""
 MAX_CLOSING = 3
 """Replies at the end of turns among which one of substance is looked for."""
+MAX_REMARKS = 8
+"""The same for words between two calls."""
 _MAX_READ_CHARS = 4000
 """Characters of a prompt that are looked at."""
 _MAX_COMMANDS = 5
@@ -44,14 +47,36 @@ plan:`."""
 _COMMAND = re.compile(r"\A/[\w:.-]{1,80}(?=\s|\Z)\s*")
 
 
-def find_requests(prompts: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[Moment]:
-    """Return the prompts that ask for something, each on one line; the first one is the goal."""
+def find_requests(events: OrderedEvents, bodies: Mapping[int, str]) -> list[Moment]:
+    """Return the prompts that ask for something, each on one line; the first one is the goal.
+
+    Where nothing else was asked for, it is a command of the agent, like `/init`.
+    """
     requests = []
-    for event in prompts:
+    for event in prompts(events):
         text = extract_request(bodies.get(event.seq) or event.summary or "")
         if _asks(text):
             requests.append(Moment(event.seq, truncate(text, MAX_GOAL_CHARS)))
-    return requests
+    return requests or _find_command(events, bodies)
+
+
+def _find_command(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[Moment]:
+    """Return the first command that the agent worked on, with what it stands for if the
+    transcript has that."""
+    command, meaning = None, ""
+    for event in events:
+        if is_prompt(event):
+            line = _to_line(bodies.get(event.seq) or event.summary or "", MAX_GOAL_CHARS)
+            is_command = _COMMAND.match(line) and not is_setup_command(line)
+            command, meaning = (Moment(event.seq, line) if is_command else None), ""
+        elif command is None:
+            continue
+        elif event.view == "context" and event.role == "user":
+            meaning = meaning or extract_request(bodies.get(event.seq, ""))
+        elif event.role == "assistant":
+            text = f"{command.text}: {meaning}" if meaning else command.text
+            return [Moment(command.seq, truncate(text, MAX_GOAL_CHARS))]
+    return []
 
 
 def _asks(text: str) -> bool:
@@ -73,17 +98,49 @@ _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 def find_result(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Moment | None:
     """Return the last words of substance of the agent, in its own lines; None if it said nothing.
 
-    Words that end a turn come before those that announce the next call, and a whole sentence comes
-    before a bare remark. An agent that only thinks aloud is taken by its last thought.
+    Words that end a turn come before those between two calls, and a whole sentence comes before a
+    bare remark. An agent that only thinks aloud is taken by its last thought. What only announces
+    the next call is no result.
     """
     closing, other, thoughts = _group_replies(events, bodies)
-    texts = {event.seq: _to_result(bodies.get(event.seq, "")) for event in (*closing, *other)}
-    last = closing[-MAX_CLOSING:]
-    full = [event for event in last if len(texts[event.seq]) >= MIN_RESULT_CHARS]
-    for event in chain(full[-1:], reversed(closing), reversed(other), reversed(thoughts)):
-        if text := texts.get(event.seq) or _to_result(bodies.get(event.seq, "")):
-            return Moment(event.seq, truncate(text, MAX_RESULT_CHARS))
+    closed = [Moment(event.seq, _to_result(bodies.get(event.seq, ""))) for event in closing]
+    if result := _last_of_substance(closed, MAX_CLOSING, MIN_RESULT_CHARS):
+        return result
+    for events_between in (other, thoughts):
+        remarks = [
+            Moment(event.seq, _without_plans(_to_result(bodies.get(event.seq, ""))))
+            for event in events_between
+        ]
+        if result := _last_of_substance(remarks, MAX_REMARKS, MIN_STATEMENT_CHARS):
+            return result
     return None
+
+
+def _last_of_substance(texts: list[Moment], count: int, min_chars: int) -> Moment | None:
+    """Return the last of so many texts that is long enough, or else the last that is not empty."""
+    full = [text for text in texts[-count:] if len(text.text) >= min_chars]
+    last = full[-1:] or [text for text in texts if text.text][-1:]
+    return Moment(last[0].seq, truncate(last[0].text, MAX_RESULT_CHARS)) if last else None
+
+
+def _without_plans(text: str) -> str:
+    """Return words between two calls without the sentences at their end that announce the next."""
+    sentences = _SENTENCE_END.split(text[-_MAX_READ_CHARS:])
+    while sentences and _PLAN.match(sentences[-1]):
+        sentences.pop()
+    return " ".join(sentences)
+
+
+_SENTENCE_END = re.compile(r"(?<=[.!?:。])\s+")
+_PLAN = re.compile(
+    r"(?:(?:good|great|perfect|excellent|ok(?:ay)?|alright|now|next|then|so|finally|first|also)"
+    r"[,.!]?\s+)*(?:now )?(?:that [^,]{1,100}, )?"
+    r"(?:let me\b(?! know)|let'?s\b|i(?:'ll| will|'m going to| need to| should)\b"
+    r"|we(?:'ll| will| can| should| need to)\b|(?:calling|submit|submitting|running|setting)\b)"
+    r"|[^.!?]{0,200}:\Z",
+    re.IGNORECASE,
+)
+"""How a sentence begins that announces the next call. One may also end with a colon."""
 
 
 _Replies = tuple[list[SessionEvent], list[SessionEvent], list[SessionEvent]]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from ..adapters.shared.tools import counts_packages
 from ..model import CommandRun, Commit, Moment, SessionEvent, SlowCommand, TestRun, shorten
 from . import commits as git
 from .attempts import Attempt
@@ -88,11 +89,17 @@ _NO_SOURCE = re.compile(
 
 
 def _only_adds(body: str, path: str) -> bool:
-    """Return True if an edit only adds lines to a file, so that it probably did not exist."""
+    """Return True if an edit gives a file all of its lines, so that it probably did not exist.
+
+    A hunk with line numbers, other than those of a new file, changes a part of one that does. An
+    empty file has no hunk.
+    """
     at = body.find(f"{path}\n@@")
     if at < 0:
-        return False
+        return body == path
     start, end = at + len(path) + 1, at + _MAX_DIFF_CHARS
+    if body[start : start + 10].partition("\n")[0] not in ("@@", "@@ -0,0 +1"):
+        return False
     first = body.find("\n", start, end)
     if first < 0:
         return False
@@ -115,7 +122,7 @@ def _add_commands(
         return
     text = texts[0] if len(texts) == 1 else shorten("; ".join(texts))
     if call.kind == "test_run":
-        work.tests.append(_test_run(attempt, text))
+        work.tests.append(_test_run(attempt, text, bodies))
     for each in texts:
         _count_run(work, attempt, each, failed=attempt.failed and len(texts) == 1)
     if result is None:
@@ -123,7 +130,9 @@ def _add_commands(
     if result.duration_ms and result.duration_ms >= MIN_SLOW_MS:
         _add_slow(work, text, result.seq, result.duration_ms / 1000)
     for sha, subject in _find_commits(attempt, bodies) if git.may_commit(attempt.shell) else ():
-        work.commits[sha] = Commit(seq=result.seq, sha=sha, subject=shorten(subject))
+        # Commits without a name are told apart by where they were made.
+        name = sha or f"{result.seq} {subject}"
+        work.commits[name] = Commit(seq=result.seq, sha=sha, subject=shorten(subject))
     _add_pull_request(work, attempt, attempt.shell, bodies)
 
 
@@ -150,8 +159,11 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _WAITS = re.compile(r"\s*(?:cell_id|session_id|timeout_ms): ")
 
 
-def _test_run(attempt: Attempt, text: str) -> TestRun:
+def _test_run(attempt: Attempt, text: str, bodies: Mapping[int, str]) -> TestRun:
+    """Return a run of tests. How many tests are in the packages that passed is not known."""
     tests = attempt.result.tests if attempt.result else None
+    if tests is not None and counts_packages(bodies.get(attempt.end_seq, "")):
+        tests = None
     return TestRun(
         seq=attempt.end_seq,
         command=text,
@@ -188,11 +200,15 @@ def _add_slow(work: Work, text: str, seq: int, seconds: float) -> None:
 
 
 def _find_commits(attempt: Attempt, bodies: Mapping[int, str]) -> list[tuple[str, str]]:
-    command = attempt.shell
-    commits = git.find_reported_commits(command, lambda: bodies.get(attempt.end_seq, ""))
+    command, output = attempt.shell, bodies.get(attempt.end_seq, "")
+    commits = git.find_reported_commits(command, lambda: output)
     if commits or attempt.failed or "commit" not in command:
         return commits
-    return git.find_printed_commits(command, bodies.get(attempt.end_seq, ""))
+    if printed := git.find_printed_commits(command, output):
+        return printed
+    if attempt.result is None or attempt.result.exit_code != 0:
+        return []
+    return [("", subject) for subject in git.find_quiet_commits(command, output)]
 
 
 def _add_pull_request(work: Work, attempt: Attempt, called: str, bodies: Mapping[int, str]) -> None:

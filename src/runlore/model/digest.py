@@ -17,7 +17,7 @@ from .events import BLOCK
 from .session import OUTCOMES, Outcome
 from .value import Value, check_times
 
-DIGEST_VERSION = 11
+DIGEST_VERSION = 12
 """The version of all rules behind a digest. Raise it when a digest made today would differ from one
 made yesterday."""
 
@@ -182,10 +182,11 @@ class SlowCommand(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A commit that was made, as git reported it."""
+    """A commit that was made, as git reported it, or as a quiet command says."""
 
     seq: int
     sha: str
+    """Empty if git printed none."""
     subject: str = ""
 
 

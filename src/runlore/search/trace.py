@@ -121,7 +121,7 @@ def _reported_in(digest: Digest, sha: str) -> set[int]:
     return {
         commit.seq
         for commit in digest.commits
-        if commit.sha.startswith(sha) or sha.startswith(commit.sha)
+        if commit.sha and (commit.sha.startswith(sha) or sha.startswith(commit.sha))
     }
 
 

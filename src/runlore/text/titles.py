@@ -93,7 +93,7 @@ def title_of(prompt: str) -> str | None:
     text = unwrap(prompt)
     if match := _COMMAND.match(text):
         arguments = text[match.end() :]
-        if not arguments or match[1].lower() in _SETUP_COMMANDS:
+        if not arguments or is_setup_command(text):
             return None
         text = arguments if _is_request(arguments) else text
     text = _HEADING.sub("", _after_lead_in(_after_greeting(text)))
@@ -109,6 +109,12 @@ def weak_title(line: str | None) -> str | None:
         return None
     title = title_of(line)
     return title or (None if is_small_talk(line) or _JSON.match(line) else line)
+
+
+def is_setup_command(text: str) -> bool:
+    """Return True for a command that sets up the agent, and says nothing of what is wanted."""
+    match = _COMMAND.match(text)
+    return match is not None and match[1].lower() in _SETUP_COMMANDS
 
 
 def is_small_talk(text: str) -> bool:

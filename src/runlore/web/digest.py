@@ -44,7 +44,7 @@ def _iter_sections(digest: Digest) -> Iterator[Section]:
     yield _section("ended", [_ending(digest)])
     changed = [Item(path) for path in digest.files_edited]
     yield _section("files changed", changed, cut("files_edited", 0))
-    commits = [Item(f"{one.sha} {one.subject}", one.seq) for one in digest.commits]
+    commits = [Item(f"{one.sha} {one.subject}".strip(), one.seq) for one in digest.commits]
     yield _section("commits", commits, cut("commits", 0))
     yield _section("pull requests", _moments(digest.pull_requests), cut("pull_requests", 0))
     tests = [Item(_counts(run.command, run.passed, run.failed), run.seq) for run in digest.tests]

@@ -530,6 +530,12 @@ def _go(text: str) -> Tests | None:
     return _tests(found.count("PASS"), found.count("FAIL"), found.count("SKIP")) if found else None
 
 
+def counts_packages(output: str) -> bool:
+    """Return True if the counts of an output are those of packages, as go prints them."""
+    tail = f"\n{output[-TAIL:]}"
+    return "ok " in tail and "--- PASS" not in tail and _GO_PACKAGE.search(tail) is not None
+
+
 # In this order, each asked only when one of its words is there: what one prints may look like
 # another's.
 _READERS: tuple[tuple[Callable[[str], Tests | None], tuple[str, ...]], ...] = (

@@ -426,7 +426,8 @@ def describe(text: str, given: dict[str, Any], opened: str | None) -> Described:
         return Described(word, "tool_call", action, body, one_line(body), files)
     words = _words(text) if len(text) <= MAX_WORDS else []
     if word == "str_replace_editor":
-        return _describe_editor(words, given, body)
+        # The command and its path come first, also where the rest cannot be split.
+        return _describe_editor(words or text.split(maxsplit=3)[:3], given, body)
     files = (_file_in(text, given) if word == "create" else ()) or (
         (opened,) if opened and opened != "n/a" else ()
     )
@@ -444,8 +445,13 @@ def _change(text: str, word: str, words: list[str], given: dict[str, Any], name:
         old, new = (given.get("search"), given.get("replace")) if "search" in given else words[1:3]
         return file_change(name, [(text_of(old), text_of(new))])
     if word == "insert" and ("text" in given or len(words) >= 2):
-        return file_content(name, text_of(given["text"] if "text" in given else words[1]))
-    return None
+        return _insertion(name, text_of(given["text"] if "text" in given else words[1]))
+    return file_content(name, "") if word == "create" and name else None
+
+
+def _insertion(name: str, text: str) -> str:
+    """Return lines that are added to a file that exists."""
+    return f"{name}\n@@ inserted @@\n+{text.replace(chr(10), chr(10) + '+')}"
 
 
 def _describe_editor(words: list[str], given: dict[str, Any], body: str) -> Described:
@@ -467,7 +473,7 @@ def _describe_editor(words: list[str], given: dict[str, Any], body: str) -> Desc
     elif command == "create":
         body = file_content(path, argument("file_text"))
     elif command == "insert":
-        body = file_content(path, argument("new_str"))
+        body = _insertion(path, argument("new_str"))
     return Described("str_replace_editor", "edit", "edit", body, path or one_line(body), files)
 
 

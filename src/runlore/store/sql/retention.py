@@ -459,7 +459,7 @@ def cited_in(digest: Digest) -> dict[int, str]:
         found[digest.goal_seq] = digest.goal
     # What else is quoted of the same event may be another part of it, or another commit.
     for commit in digest.commits:
-        line = f"[{commit.sha}] {commit.subject}".rstrip()
+        line = f"[{commit.sha}] {commit.subject}".removeprefix("[] ").rstrip()
         found[commit.seq] = f"{line}\n{found[commit.seq]}" if commit.seq in found else line
     return found
 
