@@ -105,9 +105,9 @@ def test_a_no_to_a_question_is_an_answer() -> None:
 PASTE = "$ ./run.sh\nbuilding\nnpm ERR! cannot find module 'left-pad'\nexit status 1"
 
 
-def test_a_pasted_failure_is_a_correction_only_with_a_word_of_blame() -> None:
-    assert after("Fixed! The build should now work.", PASTE) == []
-    assert len(after("Fixed! The build should now work.", f"still broken:\n{PASTE}")) == 1
+def test_a_failure_that_is_pasted_after_the_agent_was_done_is_a_correction() -> None:
+    assert len(after("Fixed! The build should now work.", PASTE)) == 1
+    assert after("Please run it and paste the output.", PASTE) == []
 
 
 def test_what_is_pasted_at_the_start_is_the_task() -> None:

@@ -1,10 +1,11 @@
 """Corrections: what people said to reject or redirect what the agent did.
 
-Three things count, all of them only after the agent has worked: the reason that was typed when a
-call was refused; a message that redirects an agent that was stopped; and one that begins by
-rejecting something, or says so in its first sentences. The next task, a question, an approval, a
-request to look again, added information, a failure that is pasted without a word of blame, and
-criticism of what others wrote are none. The words are in `correction_words`.
+Four things count, all of them only after the agent has worked: the reason that was typed when a
+call was refused; a message that redirects an agent that was stopped; one that begins by rejecting
+something, or says so in its first sentences; and a failure that is pasted after the agent said that
+it was done, because it says that the work is not. The next task, a question, an approval, a request
+to look again, added information and criticism of what others wrote are none. The words are in
+`correction_words`.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ from .correction_words import (
     STRONG_PHRASES,
 )
 from .statements import extract_request, is_stop
-from .text import truncate
+from .text import build_finder, truncate
 
 MAX_CORRECTION_CHARS = 300
 _BEGINNING_CHARS = 400
 _PHRASE_CHARS = 240
 """Characters of a message in which a phrase rejects something. What is pasted comes later."""
+_MAX_PASTE_CHARS = 20_000
 
 
 class _Context(msgspec.Struct):
@@ -38,6 +40,7 @@ class _Context(msgspec.Struct):
 
     has_worked: bool = False
     was_stopped: bool = False
+    calls: int = 0
     reply: str = ""
     """The last words of the agent."""
 
@@ -59,6 +62,7 @@ def find_corrections(events: Iterable[SessionEvent], bodies: Mapping[int, str]) 
                 corrections.append(Moment(event.seq, truncate(reason, MAX_CORRECTION_CHARS)))
         elif event.role == "assistant" or kind in CALL_KINDS:
             context.has_worked, context.was_stopped = True, False
+            context.calls += kind in CALL_KINDS
             if kind == "assistant_msg":
                 context.reply = bodies.get(event.seq) or context.reply
     return corrections
@@ -105,7 +109,20 @@ def _find_correction(message: str, context: _Context) -> str:
         return ""
     if context.was_stopped:
         return text if _redirects(low) else ""
-    return text if rejects(text, is_answer=_asks(context.reply)) else ""
+    if _pastes_failure(message, context):
+        return text
+    is_rejected = rejects(text, is_answer=_asks(context.reply)) and not _only_doubts(low)
+    return text if is_rejected else ""
+
+
+def _only_doubts(low: str) -> bool:
+    """Return True for a question that may be meant as one: it rejects nothing and blames nobody."""
+    _, is_no = _after_lead_in(low)
+    is_plain = not _STRONG_PHRASES.search(low) and not _BLAMES.search(low)
+    return low.endswith(("?", "？")) and not is_no and is_plain
+
+
+_BLAMES = re.compile(r"\b(?:you|i thought)\b")
 
 
 def _redirects(low: str) -> bool:
@@ -257,3 +274,39 @@ def _goes_on(low: str) -> bool:
     ):
         return True
     return len(low.split()) < 8 and _CONTINUES.search(low) is not None
+
+
+# ── failures that were pasted ─────────────────────────────────────────────────────────────────────
+def _pastes_failure(message: str, context: _Context) -> bool:
+    """Return True for a failure that is pasted after the agent said that its work is done."""
+    text = message[:_MAX_PASTE_CHARS]
+    if "\n" not in text and len(text) < 200:
+        return False
+    low = _lowered(text)
+    if _QUESTION.match(low) or _NEXT_TASK.match(low) or _INFORMS.match(low):
+        return False
+    if not _find_failures(text):
+        return False
+    is_done = context.calls > 0 and _DONE.search(context.reply[-3000:]) is not None
+    return is_done or _CODE.search(context.reply) is not None
+
+
+_DONE = re.compile(
+    r"\b(?:done|fixed|complete[d]?|works?|working|pass(?:es|ing|ed)?|ready|success(?:ful(?:ly)?)?"
+    r"|implemented|updated|created|added|pushed|committed|merged|resolved|all set|shipped|landed"
+    r"|should (?:now )?(?:work|be|load)|will (?:now )?(?:work|ensure|resolve))\b|✅|完成|已"
+    r"|\bfertig\b|\bterminé\b|\blisto\b|готово",
+    re.IGNORECASE,
+)
+_CODE = re.compile(r"```(?!bash|sh\b|shell|console|text|zsh)\w")
+"""Code that an agent without tools hands over."""
+_find_failures = build_finder(
+    (
+        r"(?m)^\S*(?:Error|Exception)\b[^\n]{0,40}:",
+        r"(?m)^(?:\S+: )?(?:fatal|error|panic)(?:\[\w+\])?: ",
+        r"\berror (?:TS|NG)\d+|\bnpm (?:ERR!|error)|\bNS_ERROR_\w",
+        r"(?m)^Traceback \(most recent|^\s+at [^\n]{1,200}:\d+:\d+|^FAILED |^(?:ERROR|FAIL)\b",
+        r"\bexit (?:status|code):? [1-9]|\bexited with (?:code )?[1-9]",
+        r"\b(?:build|test|job)s? failed\b|\wError: ",
+    )
+)
