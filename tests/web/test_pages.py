@@ -286,6 +286,12 @@ def test_a_run_shows_its_path_and_what_changed_between_checkpoints(
     assert "+ file" in compared
 
 
+def test_a_checkpoint_that_there_is_not_is_named(client: Client, run_id: str) -> None:
+    answer = client.ask(f"/live/{run_id}?from=x&to=y")
+    assert answer.status == 404
+    assert "has no checkpoint" in answer.text
+
+
 @pytest.mark.parametrize("id", ["no-such", "..", "%2e%2e", "..%2f..", "a%00b", ".trash"])
 def test_only_the_id_of_a_live_session_reaches_the_disk(
     client: Client, run_id: str, id: str

@@ -12,7 +12,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from ..errors import Ambiguous, ModelError, NotFound, RunloreError, SessionNotFound, StoreMissing
+from ..errors import (
+    Ambiguous,
+    CheckpointError,
+    ModelError,
+    NotFound,
+    RunloreError,
+    SessionNotFound,
+    StoreMissing,
+)
 from ..query.open_stores import Stores
 from ..search import QueryError
 from . import (
@@ -52,6 +60,7 @@ ROUTES = [
 STATUS: dict[type[Exception], int] = {
     NotFound: 404,
     SessionNotFound: 404,
+    CheckpointError: 404,
     Ambiguous: 404,
     StoreMissing: 404,
     QueryError: 400,
