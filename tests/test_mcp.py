@@ -1231,6 +1231,32 @@ def test_an_interrupt_ends_it_although_stdin_stays_open(stores: Stores, words: l
         assert b"Traceback" not in process.stderr.read()
 
 
+@pytest.mark.parametrize("text", ["a\\ud800b", "a\\udc00b", "\\ud83d\\ude00 \\ud800"])
+def test_a_request_with_half_a_surrogate_is_answered(stores: Stores, text: str) -> None:
+    """As a tool sends it that cuts a text in the middle of a character."""
+    asked = (
+        '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"search",'
+        f'"arguments":{{"query":"{text}"}}}}}}'
+    )
+    hello = (
+        '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
+        '"capabilities":{},"clientInfo":{"name":"test","version":"1"}}}'
+    )
+    with subprocess.Popen(
+        [sys.executable, "-m", "runlore", "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        answers = []
+        for line in (hello, asked):
+            process.stdin.write(line.encode() + b"\n")
+            process.stdin.flush()
+            answers.append(json.loads(process.stdout.readline()))
+        process.stdin.close()
+    assert answers[1]["id"] == 7
+    assert "isError" not in answers[1]["result"] or not answers[1]["result"]["isError"]
+
+
 def test_what_is_no_request_does_not_end_it(stores: Stores) -> None:
     lines = [
         b"nonsense",

@@ -41,6 +41,7 @@ from ...query.open_stores import MAX_OPEN, Stores
 from . import arguments, cursor, failure, fitting
 from .arguments import BadArguments
 from .caller import Caller, find_caller
+from .surrogates import RepairedStream
 from .tools import TOOLS, Tool
 
 HOST = "127.0.0.1"
@@ -75,7 +76,7 @@ def _settle() -> None:
 async def _run_stdio() -> None:
     server = make_server(os.environ)
     async with stdio_server() as (incoming, outgoing):
-        await server.run(incoming, outgoing, server.create_initialization_options())
+        await server.run(RepairedStream(incoming), outgoing, server.create_initialization_options())
 
 
 def serve_http(port: int, ready: Callable[[str], object]) -> None:
