@@ -148,6 +148,20 @@ def test_a_draft_is_on_disk_after_its_first_append(store: SessionStore) -> None:
     assert not draft.is_draft
 
 
+def test_a_draft_may_begin_with_a_long_tool_result(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path / "new" / "store")
+    result = {"type": "tool_result", "tool_use_id": "call", "content": "x" * 70_000}
+    for first in ("message", "tool_finished"):
+        draft = store.draft(id=first)
+        if first == "message":
+            draft.append({"role": "user", "content": [result]})
+        else:
+            draft.tool_finished("call", result["content"])
+        assert len(list((draft.path / "outputs").iterdir())) == 1
+        assert draft.path.stat().st_mode & 0o777 == 0o700
+    assert [info.id for info in store.list()] == ["tool_finished", "message"]
+
+
 def test_ensure_opens_or_drafts(store: SessionStore) -> None:
     store.ensure("one", model="m").append(user("a"))
     store.ensure("one", model="other").append(user("b"))

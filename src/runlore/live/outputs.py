@@ -114,6 +114,9 @@ class Outputs:
         return {**part, "text": text, "output": ref} if ref is not None else part
 
     def _write(self, path: Path, raw: bytes) -> None:
+        # A draft has no folder before its first record, which comes after the output.
+        self.folder.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.parent.mkdir(mode=0o700, exist_ok=True)
         self.folder.mkdir(mode=0o700, exist_ok=True)
         temporary = self.folder / f".{os.getpid()}.{os.urandom(4).hex()}"
         try:
