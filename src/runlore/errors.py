@@ -16,7 +16,7 @@
     └── LogError                       a live session log cannot do what was requested
         ├── SessionNotFound            no live session has that id
         ├── InvalidId (ValueError)     the id cannot name a session
-        ├── SessionBusy                another process holds the session's lease
+        ├── SessionBusy                another process holds the session's lease or its log's lock
         │   └── LeaseLost              another process took over our lease
         ├── Conflict                   the log has grown since the caller read it
         ├── IllegalTransition          a status cannot follow the one before
@@ -149,7 +149,10 @@ class InvalidId(LogError, ValueError):
 
 
 class SessionBusy(LogError):
-    """Another process holds the session's lease. `owner` names it, for a takeover."""
+    """Another process holds the session's lease, or does not release the lock of its log.
+
+    `owner` names the holder of the lease, for a takeover.
+    """
 
     code = "session_busy"
     hint = "wait for its owner, or take the session over if the owner is gone"

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from runlore.errors import LogError, SessionNotFound
+from bench.attack.logs import attack
+from runlore.errors import Conflict, LogError, SessionNotFound
 from runlore.live import SessionStore
 from runlore.live.log import LiveSession
+from tests.conftest import ALL
 
 
 @pytest.fixture
@@ -348,3 +350,138 @@ def test_a_handle_of_a_deleted_session_does_not_write_into_the_next_one_of_its_n
     with pytest.raises(SessionNotFound):
         late.append(user("into the trash"))
     assert texts(store.open("one")) == ["new"]
+
+
+def damage(log: Path, record: bytes) -> None:
+    """Change a byte in the payload of the line that holds this text."""
+    data = log.read_bytes()
+    assert data.count(record) == 1
+    log.write_bytes(data.replace(record, b"#" + record[1:]))
+
+
+def test_a_damaged_compaction_gives_back_what_it_covered(store: SessionStore) -> None:
+    """The snapshot of the view knows the compaction, whose summary nobody can read any more."""
+    log = create_log(store, "one", "two")
+    with store.open("one") as session:
+        session.compact("a summary")
+        session.append(user("three"))
+    assert (store.path / "one/snapshots/view").exists()
+    damage(log, b"a summary")
+    with store.open("one") as session:
+        assert texts(session) == ["one", "two", "three"]
+        assert [problem.lost for problem in session.check()] == [(3, 3)]
+        session.append(user("four"))
+        assert texts(session) == ["one", "two", "three", "four"]
+        session.compact("another summary")
+        assert len(session.messages()) == 2
+
+
+def test_a_damaged_last_message_of_a_branch_costs_itself(store: SessionStore) -> None:
+    log = create_log(store, "one", "two", "left behind")
+    with store.open("one") as session:
+        session.rewind(to=1)
+        for _ in range(100):  # Enough for a snapshot.
+            session.append(user("more"))
+    damage(log, b"left behind")
+    with store.open("one") as session:
+        assert [(branch.seq, branch.is_active) for branch in session.branches()] == [
+            (2, False),
+            (104, True),
+        ]
+        assert texts(session) == ["one", *["more"] * 100]
+
+
+def test_a_session_whose_last_record_is_damaged_can_be_forked(store: SessionStore) -> None:
+    log = create_log(store, *["x" * 300] * 100, "x" * 299 + "y")
+    damage(log, b'y"}')
+    with store.open("one") as session, session.fork(id="fork") as fork:
+        assert texts(fork) == ["x" * 300] * 100
+
+
+def test_the_records_that_are_lost_are_named(store: SessionStore) -> None:
+    log = create_log(store, *(f"message {n}" for n in range(10)))
+    damage(log, b"message 2")
+    damage(log, b"message 3")
+    damage(log, b"message 9")
+    with store.open("one", readonly=True) as session:
+        assert [problem.lost for problem in session.check()] == [(3, 4), (3, 4), (10, 10)]
+
+
+def test_lines_that_were_taken_out_are_missed(store: SessionStore) -> None:
+    log = create_log(store, *(f"message {n}" for n in range(5)))
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:2] + lines[4:]))
+    with store.open("one", readonly=True) as session:
+        assert [(problem.lost, problem.offset) for problem in session.check()] == [
+            ((2, 3), len(lines[0]) + len(lines[1]))
+        ]
+
+
+def test_a_damaged_last_record_does_not_refuse_those_who_expect_what_they_read(
+    store: SessionStore,
+) -> None:
+    log = create_log(store, "one", "two", "three")
+    damage(log, b"three")
+    with store.open("one") as session:
+        assert session.last_seq == 2
+        assert session.append(user("four"), expect=session.last_seq).seq == 4
+        with pytest.raises(Conflict):
+            session.append(user("five"), expect=2)
+
+
+def test_a_damaged_record_that_was_read_before_keeps_its_number(store: SessionStore) -> None:
+    log = create_log(store, "one")
+    session = store.open("one")
+    session.append(user("two"))
+    with store.open("one") as other:
+        other.append(user("three"))
+    damage(log, b"three")
+    assert texts(session) == ["one", "two"]
+    assert session.append(user("four")).seq == 4
+
+
+def test_a_redo_whose_rewind_is_damaged_undoes_no_other(store: SessionStore) -> None:
+    log = create_log(store, "one", "two", "three")
+    with store.open("one") as session:
+        session.rewind(to=2)
+        session.rewind(to=1)
+        session.redo()
+        assert texts(session) == ["one", "two"]
+    lines = log.read_bytes().splitlines(keepends=True)
+    lines[5] = lines[5].replace(b'"rewind"', b'"remind"')
+    log.write_bytes(b"".join(lines))
+    assert texts(store.open("one")) == ["one", "two"]
+
+
+def test_seqs_that_a_writer_without_the_lock_gave_twice_are_reported(store: SessionStore) -> None:
+    log = create_log(store, "one", "two")
+    session = store.open("one")
+    session.append(user("three"))
+    lines = log.read_bytes().splitlines(keepends=True)
+    with log.open("ab") as file:
+        file.write(lines[2])
+    assert session.append(user("four")).seq == 4
+    assert [record.seq for record in session.records()] == [0, 1, 2, 3, 2, 4]
+    assert texts(session) == ["one", "two", "three", "two", "four"]
+    with store.open("one") as other:
+        [problem] = other.check()
+        assert "record 2 follows record 3" in problem.reason
+        assert other.append(user("five")).seq == 5
+
+
+def test_any_damaged_byte_costs_its_record_alone(tmp_path: Path) -> None:
+    """A tenth of `python -m bench.attack logs`."""
+    for result in attack(0.1 if ALL else 0.01, tmp_path):
+        assert result.held == result.tried, (result.case, result.note)
+
+
+def test_a_checksum_with_a_damaged_name_is_not_read_as_a_key(store: SessionStore) -> None:
+    log = create_log(store, "one", "two")
+    written = list(store.open("one").records())
+    data = log.read_bytes()
+    place = data.rindex(b',"c":"')
+    log.write_bytes(data[:place] + b',"k":"' + data[place + 6 :])
+    with store.open("one") as session:
+        assert list(session.records()) == written
+        assert [record.key for record in session.tail(1)] == [None]
+        assert texts(session) == ["one", "two"]

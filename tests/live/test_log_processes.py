@@ -204,25 +204,26 @@ def test_a_signal_handler_may_tell_of_the_run_in_the_middle_of_its_telling(
         assert progress.total_tokens == progress.steps_executed == told + loops(20_000)
 
 
-@pytest.mark.parametrize("when", ["lock", "unlock"])
+@pytest.mark.parametrize("when", ["try_lock", "unlock"])
 def test_the_lock_is_held_by_who_is_interrupted_and_let_go_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     """As above, at the two moments that are hard to meet."""
     session = SessionStore(tmp_path).create(id="one")
-    real: Callable[[int], None] = getattr(log_file, when)
+    real: Callable[[int], bool | None] = getattr(log_file, when)
     seen: list[bool] = []
 
     def is_free() -> bool:
         with (session.path / "log.jsonl").open("rb") as file:
             return try_lock(file.fileno())
 
-    def interrupted(fd: int) -> None:
-        real(fd)
+    def interrupted(fd: int) -> bool | None:
+        answer = real(fd)
         if not seen:
             seen.append(is_free())
             session.append(user("handler"))
             seen.append(is_free())
+        return answer
 
     monkeypatch.setattr(log_file, when, interrupted)
     session.append(user("main"))
@@ -524,3 +525,18 @@ def test_a_handle_that_another_thread_was_using_works_in_the_child_of_a_fork(
         thread.join()
     assert [message["content"] for message in session.messages()] == ["a", "child"]
     assert session.state.current.progress.path == ("a",)
+
+
+def test_an_append_behind_a_lock_that_nobody_releases_says_so(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path, lock_timeout_s=0.2)
+    session = store.create(id="one")
+    with (session.path / "log.jsonl").open("rb") as file:
+        assert try_lock(file.fileno())
+        began = time.monotonic()
+        with pytest.raises(SessionBusy, match=r"held its lock for 0\.2 s; nothing was"):
+            session.append(user("one"))
+        assert 0.2 <= time.monotonic() - began < 5
+        with pytest.raises(SessionBusy):
+            store.open("one", exclusive=True)
+    session.append(user("two"))
+    assert [message["content"] for message in session.messages()] == ["two"]

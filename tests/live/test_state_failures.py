@@ -557,3 +557,30 @@ def test_half_of_a_surrogate_pair_is_refused_where_a_word_is_asked_for(
             else session.state.describe(**{HALF: 1})  # type: ignore[arg-type]
         )
     assert session.state.current.progress.path == ()
+
+
+@pytest.mark.parametrize("place", range(8))
+def test_a_damaged_record_of_a_run_does_not_cost_those_after_it(tmp_path: Path, place: int) -> None:
+    """A run whose beginning is lost has begun all the same: what it wrote later counts."""
+    store = SessionStore(tmp_path)
+    with store.create(id="one") as session:
+        state = session.state
+        state.start("goal", run_id="r1")
+        state.progress("search")
+        state.checkpoint("search", {"hits": 3}, id="cp")
+        state.pause("search")
+        state.resume(run_id="r2")
+        state.fail("no answer")
+        state.resume("cp", run_id="r3")
+        state.progress("write")
+        state.complete({"text": "done"})
+    log = store.path / "one/log.jsonl"
+    lines = log.read_bytes().splitlines(keepends=True)
+    lines[1 + place] = lines[1 + place].replace(b'"p":{', b'"p":[', 1)
+    log.write_bytes(b"".join(lines))
+    with store.open("one", readonly=True) as session:
+        now = session.state.current
+        assert (now.status, now.current_run_id) == ("completed", "r3")
+        assert now.result.output == {"text": "done"}
+        assert session.state.view().refused_count == 0
+        assert [problem.lost for problem in session.check()] == [(1 + place, 1 + place)]

@@ -78,6 +78,8 @@ class LogDamage(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
     size_bytes: int
     reason: str
+    lost: tuple[int, int] | None
+    """First and last seq of the records that are lost there, if any."""
 
 
 class ShownConversation(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from contextlib import suppress
 
 if sys.platform == "win32":
     import msvcrt
     import threading
-    import time
 
     # Locks of Windows keep others from reading the locked bytes, so the one byte lies where few
     # logs will ever be; the C library counts its place in 31 bits.
@@ -44,8 +45,10 @@ if sys.platform == "win32":
         return False
 
     def unlock(fd: int) -> None:
+        """Release the lock. Releasing one that is not ours is no error, as on other systems."""
         os.lseek(fd, PLACE, os.SEEK_SET)
-        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+        with suppress(OSError):
+            msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
 
     READING = threading.Lock()
 
@@ -69,7 +72,7 @@ else:
         """Take the lock if it is free. Return True if it is ours."""
         try:
             flock(fd, LOCK_EX | LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             return False
         return True
 
@@ -86,6 +89,23 @@ else:
         flock(fd, LOCK_UN)
 
     read_at = os.pread
+
+
+MIN_PAUSE_S, MAX_PAUSE_S = 0.00005, 0.005
+"""Pauses between two tries: an append holds the lock for microseconds."""
+
+
+def lock_within(fd: int, timeout_s: float) -> bool:
+    """Wait for the lock, at most so long. Return True if it is ours."""
+    if try_lock(fd):
+        return True
+    until, pause_s = time.monotonic() + timeout_s, MIN_PAUSE_S
+    while time.monotonic() < until:
+        time.sleep(pause_s)
+        if try_lock(fd):
+            return True
+        pause_s = min(pause_s * 2, MAX_PAUSE_S)
+    return False
 
 
 O_BINARY: int = getattr(os, "O_BINARY", 0)

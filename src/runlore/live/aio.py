@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ..model import LogRecord
+from .handle import LOCK_TIMEOUT_S
 from .index import SessionInfo
 from .liveness import Mark, Stale
 from .log import LiveSession, SessionStore
@@ -100,9 +101,13 @@ class AsyncSessionStore:
     """A SessionStore whose methods are awaited. `sync` is the store itself."""
 
     def __init__(
-        self, path: str | PathLike[str] | None = None, *, durability: Durability = "process"
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        durability: Durability = "process",
+        lock_timeout_s: float = LOCK_TIMEOUT_S,
     ) -> None:
-        self.sync = SessionStore(path, durability=durability)
+        self.sync = SessionStore(path, durability=durability, lock_timeout_s=lock_timeout_s)
 
     async def create(self, title: str | None = None, **about: Any) -> AsyncSession:
         return AsyncSession(await _away(lambda: self.sync.create(title, **about)))

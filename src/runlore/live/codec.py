@@ -19,7 +19,8 @@ import msgspec
 from ..errors import LogError
 from ..model import LogRecord
 
-CHECK = len(b',"c":"12345678"}')
+MARK = b',"c":"'
+CHECK = len(MARK + b'12345678"}')
 MAX_RECORDS_IN_DAMAGED_LINE = 64
 """Maximum number of records that are searched in a damaged line.
 
@@ -59,8 +60,12 @@ def encode(records: Sequence[LogRecord], line: bytearray) -> None:
 
 def decode(line: bytes) -> list[LogRecord]:
     """Return the records of a line without its line end. Raises Damaged."""
-    if line[-CHECK:-10] == b',"c":"' and line[-10:-2] != b"%08x" % crc32(line[:-CHECK]):
-        raise Damaged("the checksum does not fit")
+    is_sound = line[-10:-2] == b"%08x" % crc32(line[:-CHECK])
+    if line[-CHECK:-10] == MARK:
+        if not is_sound:
+            raise Damaged("the checksum does not fit")
+    elif is_sound:  # Only the name of the checksum is damaged. It must not be read as another.
+        line = line[:-CHECK] + b"}"
     try:
         return _decode_batch(line).b if line.startswith(b'{"b":') else [_decode_record(line)]
     except (ValueError, RecursionError):
@@ -70,7 +75,10 @@ def decode(line: bytes) -> list[LogRecord]:
 def are_sound(lines: bytes) -> bool:
     """Return True if every line has a checksum that matches."""
     split = lines[:-1].split(b"\n")
-    return all(line[-10:-2] == b"%08x" % crc32(line[:-CHECK]) for line in split)
+    return all(
+        line[-CHECK:-10] == MARK and line[-10:-2] == b"%08x" % crc32(line[:-CHECK])
+        for line in split
+    )
 
 
 def decode_all(lines: bytes) -> list[LogRecord] | None:

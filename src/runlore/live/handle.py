@@ -22,6 +22,12 @@ from .lease import Lease
 from .log_file import Durability, Item, LogFile
 from .log_reader import HEAD_BYTES, LOG, LogReader, Problem
 
+LOCK_TIMEOUT_S = 30.0
+"""Maximum time to wait for the log's lock, which other writers hold for each of their appends.
+
+Only a process that was stopped in the middle of one, or a disk that hangs, holds it for so long.
+"""
+
 
 class Handle(ABC):
     """A log that any number of processes may have open.
@@ -34,6 +40,7 @@ class Handle(ABC):
         path: Path,
         *,
         durability: Durability = "process",
+        lock_timeout_s: float = LOCK_TIMEOUT_S,
         readonly: bool = False,
         first: dict[str, Any] | None = None,
         joins: bool = False,
@@ -43,7 +50,9 @@ class Handle(ABC):
         self.readonly = readonly
         self.durability = durability
         self._reader = LogReader(path / LOG)
-        self._file = LogFile(self._reader, durability, self._on_open, self._on_new, self._on_own)
+        self._file = LogFile(
+            self._reader, durability, lock_timeout_s, self._on_open, self._on_new, self._on_own
+        )
         self._lease = Lease(path, self._file)
         self._first = first
         self._joins = joins
@@ -142,6 +151,12 @@ class Handle(ABC):
         """The bytes that reading and appending had to skip or move away so far, with offsets."""
         return self._reader.problems
 
+    def check(self) -> list[Problem]:
+        """Read the whole log and return what is damaged in it, with the records that are lost."""
+        for _ in self._reader.scan() if not self.is_draft else ():
+            pass
+        return self.problems
+
     @property
     def last_seq(self) -> int:
         """Seq of the last record, -1 without any."""
@@ -151,14 +166,14 @@ class Handle(ABC):
     def find(self, record: LogRecord | int | str) -> LogRecord:
         """Return a record by seq, id, or itself. Raises LogError when the log has none."""
         name = record.id if isinstance(record, LogRecord) else record
-        if isinstance(name, int):
-            match = next(self.records(name - 1), None) if name >= 0 else None
-            match = match if match is not None and match.seq == name else None
-        else:
-            match = self._find_id(name)
+        match = self._find_seq(name) if isinstance(name, int) else self._find_id(name)
         if match is None:
             raise LogError(f"{self.id}: no record {str(name)[:80]!r}")
         return match
+
+    def _find_seq(self, seq: int) -> LogRecord | None:
+        match = next(self.records(seq - 1), None) if seq >= 0 else None
+        return match if match is not None and match.seq == seq else None
 
     def _find_id(self, id: str) -> LogRecord | None:
         if self.is_draft:

@@ -21,6 +21,7 @@ from ..config import load as load_config
 from ..config import make_home
 from ..errors import Conflict, InvalidId, LogError, SessionNotFound
 from ..files.locks import sync_folder
+from .handle import LOCK_TIMEOUT_S
 from .index import Index, SessionInfo
 from .liveness import Mark, Stale, recover, stale
 from .log_file import Durability
@@ -51,11 +52,16 @@ class SessionStore:
 
     `durability` says what an append survives when it returns. `process`: the death of any process,
     kill -9 included. `power`: a loss of power as well. Each append, or each group of concurrent
-    appends, then waits for the disk.
+    appends, then waits for the disk. An append that waits for another process's append longer than
+    `lock_timeout_s` raises SessionBusy.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str] | None = None, *, durability: Durability = "process"
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        durability: Durability = "process",
+        lock_timeout_s: float = LOCK_TIMEOUT_S,
     ) -> None:
         if durability not in ("process", "power"):
             raise LogError(f"durability {durability!r} must be 'process' or 'power'")
@@ -65,6 +71,7 @@ class SessionStore:
             path = home / "live"
         self.path = Path(path).expanduser().absolute()
         self.durability: Durability = durability
+        self.lock_timeout_s = lock_timeout_s
         self._index = Index(self.path)
 
     def create(

@@ -23,8 +23,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..errors import Conflict, LogError, SessionNotFound
-from ..files.locks import O_BINARY, lock, sync, sync_folder, unlock
+from ..errors import Conflict, LogError, SessionBusy, SessionNotFound
+from ..files.locks import O_BINARY, lock_within, sync, sync_folder, try_lock, unlock
 from ..model import LogRecord
 from . import codec
 from .log_reader import LogReader
@@ -40,6 +40,8 @@ MAX_CATCH_UP_BYTES = 1 << 22
 
 Beyond it only the end is read, and the rest on demand.
 """
+TAIL_RECORDS = 10
+"""Number of records at the end of a log among which its last seq is looked for."""
 
 
 class LogFile:
@@ -54,6 +56,7 @@ class LogFile:
         self,
         reader: LogReader,
         durability: Durability,
+        lock_timeout_s: float,
         on_open: Callable[[], None],
         on_new: Callable[[list[LogRecord] | None, int], None],
         on_own: Callable[[list[LogRecord], int], None],
@@ -64,12 +67,14 @@ class LogFile:
         self.guard: Callable[[], None] | None = None
         self.is_gone = False
         self._power = durability == "power"
+        self._lock_timeout_s = lock_timeout_s
         self._on_open = on_open
         self._on_new = on_new
         self._on_own = on_own
         self._fd = -1
         self._end = -1
         self._next = 0
+        self._damaged_at_end = 0
         self._last_ns = 0
         self._suffix = ""
         self._line = bytearray()
@@ -85,8 +90,8 @@ class LogFile:
         """Write the records, all or none, in one line, and return them.
 
         Records that were written before with the same keys are returned instead. Raises Conflict
-        when `expect` is not the last seq, and LogError when the disk refuses; the log is then
-        unchanged.
+        when `expect` is not the last seq, SessionBusy when another process does not release the
+        lock, and LogError when the disk refuses; the log is then unchanged.
         """
         with self.mutex:
             fd = self._fd if self._fd >= 0 else self._open()
@@ -94,7 +99,8 @@ class LogFile:
             # release the lock.
             self._depth += 1
             try:
-                lock(fd)
+                if not try_lock(fd):
+                    self._wait_for_lock(fd)
                 records = self._append(fd, items, expect)
                 end = self._end
             finally:
@@ -119,13 +125,21 @@ class LogFile:
             fd = self._fd if self._fd >= 0 else self._open()
             self._depth += 1
             try:
-                lock(fd)
+                if not try_lock(fd):
+                    self._wait_for_lock(fd)
                 self._catch_up(fd)
                 yield
             finally:
                 self._depth -= 1
                 if not self._depth:
                     unlock(fd)
+
+    def _wait_for_lock(self, fd: int) -> None:
+        if not lock_within(fd, self._lock_timeout_s):
+            raise SessionBusy(
+                f"{self.path}: another process has held its lock for {self._lock_timeout_s:g} s;"
+                " nothing was appended"
+            )
 
     def append_locked(self, items: Sequence[Item]) -> list[LogRecord]:
         """Append inside `locked`. Does not wait for the disk."""
@@ -225,14 +239,16 @@ class LogFile:
             raise LogError(f"{self.path}: {error.strerror}; nothing was appended") from None
         self._turn += 1
         end += size
-        self._end, self._next = end, records[-1].seq + 1
+        self._end, self._next, self._damaged_at_end = end, records[-1].seq + 1, 0
         self._add_keys(records)
         self._on_own(records, end)
         return records
 
     def _check_expected(self, expect: int | None) -> None:
+        """Raise Conflict unless `expect` is the last seq; that of a damaged record may be
+        unknown to the caller."""
         last = self._next - 1
-        if expect is not None and expect != last:
+        if expect is not None and not last - self._damaged_at_end <= expect <= last:
             name = self.path.parent.name
             message = f"{name}: expected to follow record {expect}, but {last} is the last"
             raise Conflict(message, expect, last)
@@ -284,14 +300,16 @@ class LogFile:
         if not 0 <= known < end or end - known > MAX_CATCH_UP_BYTES:
             return self._start_over(fd, end)
         end = self._repair_tail(fd, end)
-        damage = len(self.reader.problems)
+        reports = self.reader.reports
         new = [record for record, _ in self.reader.scan(known)]
-        if len(self.reader.problems) > damage:  # The lines around a damaged one tell its seq.
+        # The lines around a damaged one tell its seq, and a writer without the lock gave a seq
+        # that is in use.
+        if self.reader.reports > reports or (new and new[0].seq < self._next):
             return self._start_over(fd, end)
         next_seq, last_ns = (new[-1].seq + 1, _ns_of(new[-1].id)) if new else (self._next, 0)
         if self._turn != turn:  # A signal handler has caught up, and appended.
             return self._catch_up(fd)
-        self._end, self._next = end, next_seq
+        self._end, self._next, self._damaged_at_end = end, next_seq, 0
         self._last_ns = last_ns if last_ns > self._last_ns else self._last_ns
         if new:  # Otherwise there was only a torn tail.
             self._add_keys(new)
@@ -301,15 +319,15 @@ class LogFile:
     def _start_over(self, fd: int, end: int) -> int:
         turn = self._turn
         end = self._repair_tail(fd, end)
-        last = self.reader.tail(1)
-        next_seq, last_ns = (
-            (last[0].seq + 1 + self._damaged_after(last[0].seq), _ns_of(last[0].id))
-            if last
-            else (0, 0)
-        )
+        # A writer without the lock may have given a lower seq after a higher one.
+        tail = self.reader.tail(TAIL_RECORDS)
+        last = max(tail, key=lambda record: record.seq, default=None)
+        damaged = self._damaged_after(tail[-1].seq) if tail else 0
+        next_seq, last_ns = (last.seq + 1 + damaged, _ns_of(last.id)) if last else (0, 0)
         if self._turn != turn:
             return self._catch_up(fd)
         self._end, self._next, self._keys, self._synced = end, next_seq, None, 0
+        self._damaged_at_end = damaged
         self._last_ns = last_ns if last_ns > self._last_ns else self._last_ns
         self._on_new(None, end)
         return end

@@ -34,11 +34,19 @@ class Problem(msgspec.Struct, frozen=True):
     offset: int
     size_bytes: int
     reason: str
+    lost: tuple[int, int] | None = None
+    """First and last seq of the records that are lost here.
+
+    None if none is, or if the log was not read up to the next record yet.
+    """
 
 
 class LogReader:
+    """`reports` counts what was reported, also what was reported before."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.reports = 0
         self._fd = -1
         self._problems: dict[int, Problem] = {}
         self._sound = (0, 0)
@@ -49,8 +57,11 @@ class LogReader:
         return [self._problems[offset] for offset in sorted(self._problems)]
 
     def report(self, offset: int, size_bytes: int, reason: str) -> None:
-        if len(self._problems) < MAX_PROBLEMS:
-            self._problems[offset] = Problem(offset, size_bytes, reason)
+        self.reports += 1
+        known = self._problems.get(offset)
+        if known is not None or len(self._problems) < MAX_PROBLEMS:
+            lost = known.lost if known is not None and known.reason == reason else None
+            self._problems[offset] = Problem(offset, size_bytes, reason, lost)
 
     def trust(self, start: int, end: int) -> None:
         """Skip the checksums of these bytes from now on: they were checked, or this process wrote
@@ -107,13 +118,44 @@ class LogReader:
 
     def scan(self, start: int = 0) -> Iterator[tuple[LogRecord, int]]:
         """Yield the records from the start of a line on, each with the offset of the end of its
-        line."""
+        line.
+
+        Reports records that are missing in between, and seqs that were given twice.
+        """
+        expected = 0 if start == 0 else None
+        damaged: list[tuple[int, bytes]] = []
         for offset, lines in self.blocks(start):
             end = offset
             for line in lines:
                 begin, end = end, end + len(line) + 1
-                for record in self.decode(line, begin):
+                records = self.decode(line, begin)
+                if not records and line:
+                    damaged.append((begin, line))
+                for record in records:
+                    if record.seq != expected and expected is not None:
+                        self._report_order(record.seq, expected, damaged or [(begin, line)])
+                    if expected is None or record.seq >= expected:
+                        expected = record.seq + 1
                     yield record, end
+                if records:
+                    damaged.clear()
+        if damaged and expected is not None:
+            count = sum(max(1, codec.count_heads(line)) for _, line in damaged)
+            self._report_order(expected + count, expected, damaged)
+
+    def _report_order(self, seq: int, expected: int, lines: list[tuple[int, bytes]]) -> None:
+        """Report that a record has another seq than the one that follows the record before it."""
+        if seq < expected:
+            begin, line = lines[-1]
+            text = f"record {seq} follows record {expected - 1}: written without the log's lock"
+            self.report(begin, len(line), text)
+            return
+        for begin, line in lines:
+            if begin not in self._problems:  # No line is damaged; some were taken out.
+                self.report(begin, len(line), "records before this line are missing")
+            if begin in self._problems:
+                problem = self._problems[begin]
+                self._problems[begin] = msgspec.structs.replace(problem, lost=(expected, seq - 1))
 
     def collect(self, low: int, high: int, types: frozenset[str]) -> list[LogRecord]:
         """Return the records of some types from seq `low` to `high`, decoded many lines at a

@@ -2,7 +2,8 @@
 
 Pure. The fold decides what is legal: of two processes that end a run at once, the first in the log
 counts, the other is refused, and every reader comes to the same result. An invalid record is
-refused as well and does not affect the rest.
+refused as well and does not affect the rest. Nor does a record that was damaged: what was written
+after it was legal, so a run whose beginning is lost is taken as begun.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .run import (
 from .run_records import Checkpoint
 from .run_rules import BECOMES, RULES, Refused, Rules, Why, closed_fields
 
-FOLD_VERSION = 1
+FOLD_VERSION = 2
 """Increase it when the meaning of a record changes: snapshots of older versions are then ignored.
 """
 
@@ -36,7 +37,7 @@ LEGAL: dict[str, frozenset[str]] = {
     "state.started": frozenset({"active"}),  # Every session starts active; allowed only once.
     "state.adopted": frozenset({"active"}),
     "state.paused": frozenset({"active"}),
-    "state.resumed": frozenset({"paused"}),  # From a checkpoint: in any status.
+    "state.resumed": frozenset({"paused"}),  # See `_is_takeover` for the others.
     "state.completed": frozenset({"active"}),
     "state.failed": frozenset({"active", "paused"}),
     "state.cancelled": frozenset({"active", "paused"}),
@@ -75,6 +76,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     since_base: int = 0
     refused: tuple[Refusal, ...] = ()
     refused_count: int = 0
+    runs: tuple[str, ...] = ()
+    """Every run that the log names. A record of one that is over is refused."""
 
 
 def begin(session_id: str, at: datetime) -> RunView:
@@ -112,6 +115,7 @@ class Folding(Rules):
         self.base, self.since_base = view.base, view.since_base
         self.refused, self.refused_count = list(view.refused), view.refused_count
         self.checkpoints = {checkpoint.id: checkpoint for checkpoint in view.checkpoints}
+        self.runs = dict.fromkeys(view.runs)
         self._view: RunView | None = view
 
     def view(self) -> RunView:
@@ -127,6 +131,7 @@ class Folding(Rules):
                 since_base=self.since_base,
                 refused=tuple(self.refused),
                 refused_count=self.refused_count,
+                runs=tuple(self.runs),
             )
         return self._view
 
@@ -162,6 +167,7 @@ class Folding(Rules):
         self.since_base += 1
         try:
             payload = msgspec.convert(record.payload, shape)
+            self._enter_lost_run(payload, record)
             refusal = self.refusal(record.type, payload) or RULES[record.type](
                 self, payload, record
             )
@@ -176,11 +182,21 @@ class Folding(Rules):
         self.refused_count += 1
         return refused
 
+    def _enter_lost_run(self, payload: run_records.Payload, record: LogRecord) -> None:
+        """Begin the run that a record belongs to, if the record of its beginning was damaged."""
+        run = payload.replaces if isinstance(payload, run_records.Resumed) else payload.run
+        is_beginning = isinstance(payload, run_records.Started)
+        if run is not None and run not in self.runs and not is_beginning:
+            self.is_started, self.top["current_run_id"] = True, run
+            if self.status != "active":
+                self.become("active", record.ts)
+        self.runs.update(dict.fromkeys(one for one in (run, payload.run) if one is not None))
+
     def refusal(self, type: str, payload: run_records.Payload) -> Refused:
         """Return the reason why a record of this type is not allowed now, or None."""
         run, status = self.top["current_run_id"], self.status
         if (
-            payload.run is not None
+            payload.run in self.runs
             and run is not None
             and payload.run != run
             and type not in ("state.started", "state.resumed")
@@ -198,16 +214,25 @@ class Folding(Rules):
         if (
             legal is None
             or status in legal
-            or (isinstance(payload, run_records.Resumed) and payload.checkpoint is not None)
+            or (isinstance(payload, run_records.Resumed) and self._is_takeover(payload))
         ):
             return None
-        wanted = BECOMES.get(type)
+        return "status", self.illegal(type)
+
+    def _is_takeover(self, payload: run_records.Resumed) -> bool:
+        """Return True if a run may begin in any status: from a checkpoint, or in place of the one
+        that is active."""
+        replaces, run = payload.replaces, self.top["current_run_id"]
+        return payload.checkpoint is not None or (
+            self.status == "active" and replaces is not None and replaces == run
+        )
+
+    def illegal(self, type: str) -> str:
+        """Return the reason why a record of this type cannot follow the status of now."""
+        status, wanted = self.status, BECOMES.get(type)
         what = (
             f"become {wanted}"
             if wanted
             else {"checkpoint": "take a checkpoint"}.get(type, "make progress")
         )
-        return (
-            "status",
-            f"it is {status} and cannot {what}; from {status} it can become {LEADS_TO[status]}",
-        )
+        return f"it is {status} and cannot {what}; from {status} it can become {LEADS_TO[status]}"

@@ -111,7 +111,12 @@ class LiveSession(Handle):
         joins: bool = False,
     ) -> None:
         super().__init__(
-            path, durability=store.durability, readonly=readonly, first=first, joins=joins
+            path,
+            durability=store.durability,
+            lock_timeout_s=store.lock_timeout_s,
+            readonly=readonly,
+            first=first,
+            joins=joins,
         )
         self._store = store
         self._fold = TreeFold(path, self._reader, self._file, Tree() if first is not None else None)
@@ -228,7 +233,7 @@ class LiveSession(Handle):
         Its `meta.origin` names this one.
         """
         return fork(
-            self._store, self, self._view().seq if at is None else self.find(at).seq, id, title
+            self._store, self, self.last_seq if at is None else self.find(at).seq, id, title
         )
 
     def tool_started(
@@ -302,7 +307,10 @@ class LiveSession(Handle):
         head = tree.last_node(tree.seq)
         branches = []
         for tip, parent, count in sorted(tree.tips()):
-            record = self.find(tip)
+            record = self._find_seq(tip)
+            if record is None:
+                self._fold.start_over()
+                return self.branches()
             branches.append(
                 Branch(
                     tip=record.id,
@@ -444,10 +452,14 @@ class LiveSession(Handle):
     def _visible(self, position: int) -> tuple[LogRecord | None, list[LogRecord]]:
         """Return the last compaction or clear, and the messages in view after it."""
         mark, ranges = self._view().visible(position)
+        record = None if mark is None else self._find_seq(mark)
+        if mark is not None and record is None:  # What it covers is in view again.
+            self._fold.start_over()
+            return self._visible(position)
         nodes = [
             record for low, high in ranges for record in self._reader.collect(low, high, MESSAGES)
         ]
-        return (self.find(mark) if mark is not None else None), nodes
+        return record, nodes
 
     def _assemble(
         self,

@@ -131,8 +131,11 @@ class Tree(msgspec.Struct):
                 self.redo.append(seq - 1)
                 self._begin_segment(seq, to)
         elif kind == "redo":
-            if self.redo:
-                self._begin_segment(seq, self.redo.pop())
+            # It names where it goes: the rewind that it undoes may be damaged.
+            to = payload.get("seq", self.redo[-1] if self.redo else None)
+            if to in self.redo:
+                del self.redo[self.redo.index(to) :]
+                self._begin_segment(seq, to)
         elif kind.startswith("tool_"):
             self.has_ledger = True
             self.tells_starts = self.tells_starts or kind == "tool_started"

@@ -40,6 +40,10 @@ class TreeFold:
         """Forget the tree: the next access folds the log again."""
         self.tree, self._start, self.end = None, 0, 0
 
+    def start_over(self) -> None:
+        """Fold the log again without the snapshot: it knows records that are damaged since."""
+        self.tree, self._start, self.end, self.saved_seq = Tree(), 0, 0, -1
+
     def drop_inherited(self, is_draft: bool) -> None:
         """Drop the tree in the child of a fork: a thread of the parent may have been changing
         it."""
