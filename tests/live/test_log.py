@@ -486,7 +486,8 @@ def test_any_text_comes_back(store: SessionStore, text: str) -> None:
         {"role": "user", "content": "k", text: text},
         {"role": "assistant", "content": [{"type": "text", "text": text}]},
     ]
-    assert again.append(user("x"), key=text).seq == 3
+    last = {"role": "assistant", "content": [{"type": "text", "text": text}]}
+    assert again.append(last, key=text).seq == 3
     assert again.problems == []
 
 
@@ -888,6 +889,36 @@ def test_a_batch_that_made_the_session_is_given_back_as_it_was(store: SessionSto
     assert session.append_many(batch, key="turn-1") == first
     assert store.open("one").append_many(batch, key="turn-1") == first
     assert [record.payload["content"] for record in first] == ["a", "b"]
+
+
+def test_of_a_batch_only_what_is_not_known_is_appended(store: SessionStore) -> None:
+    session = store.create(id="one")
+    first = session.record("note", {"n": 1, "at": (1, 2)}, key="a")
+    items = [("note", {"n": 1, "at": (1, 2)}, "a"), ("note", {"n": 2}, "b"), ("note", {}, None)]
+    for handle in (session, store.open("one")):
+        records = handle.record_many(items)
+        assert (records[0].seq, records[0].id) == (first.seq, first.id)
+        assert [record.payload for record in records[1:]] == [{"n": 2}, {}]
+        assert records[1].seq == 2
+    assert [record.seq for record in session.records()] == [0, 1, 2, 3, 4]
+    again = session.append_many([user("x"), user("y")], key="turn")
+    assert session.append_many([user("x"), user("y"), user("z")], key="turn")[:2] == again
+    assert texts(session) == ["x", "y", "z"]
+
+
+@pytest.mark.parametrize("other", [("note", {"n": 2}), ("title", {"n": 1})])
+def test_a_key_that_was_used_for_something_else_is_a_conflict(
+    store: SessionStore, other: tuple[str, dict[str, Any]]
+) -> None:
+    session = store.create(id="one")
+    session.record("note", {"n": 1}, key="a")
+    with pytest.raises(Conflict, match="'a' was used for another record"):
+        session.record(*other, key="a")
+    with pytest.raises(Conflict):
+        session.record_many([("note", {"n": 3}, "b"), (*other, "a")])
+    with pytest.raises(Conflict):
+        session.record_many([("note", {"n": 3}, "b"), ("note", {"n": 4}, "b")])
+    assert session.last_seq == 1
 
 
 @pytest.mark.parametrize(("type", "key"), [("note", 5), (5, None), ("", None), ("note", b"key")])

@@ -6,14 +6,16 @@ import select
 import signal
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from runlore.errors import LogError, SessionBusy
 from runlore.files.locks import try_lock
-from runlore.live import SessionStore, index, log_file
+from runlore.live import SessionStore, codec, index, log_file
 from runlore.live.log_file import Durability
 from runlore.model import LogRecord
 
@@ -290,10 +292,7 @@ def test_a_reader_is_not_held_up_by_a_writer_that_has_the_lock(tmp_path: Path) -
         assert SessionStore(tmp_path).list()[0].id == "one"
 
 
-def test_what_a_killed_writer_could_not_tell_is_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(index, "QUIET_S", 0)
+def test_what_a_killed_writer_could_not_tell_is_listed(tmp_path: Path) -> None:
     store = SessionStore(tmp_path)
     store.create(id="one").close()
     store.create(id="two").close()
@@ -312,7 +311,6 @@ def test_what_a_killed_writer_could_not_tell_is_listed(
 def test_a_run_that_was_killed_before_it_was_listed_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index, "QUIET_S", 0)
     store = SessionStore(tmp_path)
     store.create(id="one").close()
 
@@ -329,7 +327,6 @@ def test_a_run_that_was_killed_before_it_was_listed_is_found(
 def test_the_last_of_two_writers_is_not_forgotten_when_the_first_one_closes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index, "QUIET_S", 0)
     store = SessionStore(tmp_path)
     first, second = store.create(id="one"), store.open("one")
     first.append(user("a"))
@@ -338,6 +335,26 @@ def test_the_last_of_two_writers_is_not_forgotten_when_the_first_one_closes(
     monkeypatch.setattr(index.Index, "update", lambda *_, **__: None)
     second.append(user("c"))
     assert [info.messages for info in store.list()] == [3]
+
+
+def test_a_writer_that_knows_no_index_is_listed_at_once(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path)
+    for id in ("one", "two"):
+        with store.create(id=id) as session:
+            session.append(user(id))
+    assert [info.id for info in store.list()] == ["two", "one"]
+    log = tmp_path / "one/log.jsonl"
+    os.utime(log, (1_750_000_000, 1_750_000_000))  # Quiet for long before that.
+    assert len(store.list()) == 2
+    line = bytearray()
+    last = store.open("one", readonly=True).tail(1)[0]
+    later = datetime.now(UTC)
+    codec.encode([structs.replace(last, seq=2, id="f" * 24, ts=later)], line)
+    with log.open("ab") as file:
+        file.write(line)
+    latest = store.latest()
+    assert latest is not None
+    assert (latest.id, latest.messages) == ("one", 2)
 
 
 def test_two_processes_make_sessions_at_once(tmp_path: Path) -> None:

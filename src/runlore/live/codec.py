@@ -11,7 +11,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from functools import cache
+from typing import Any
 from zlib import crc32
 
 import msgspec
@@ -70,6 +72,13 @@ def decode(line: bytes) -> list[LogRecord]:
         return _decode_batch(line).b if line.startswith(b'{"b":') else [_decode_record(line)]
     except (ValueError, RecursionError):
         return _decode_slowly(line)
+
+
+def as_read(payload: dict[str, Any]) -> dict[str, Any]:
+    """Return the payload as a reader of its record gets it. Raises LogError."""
+    line = bytearray()
+    encode([LogRecord(seq=0, id="0", ts=datetime.now(UTC), type="", payload=payload)], line)
+    return decode(bytes(line[:-1]))[0].payload
 
 
 def are_sound(lines: bytes) -> bool:

@@ -50,9 +50,7 @@ class Handle(ABC):
         self.readonly = readonly
         self.durability = durability
         self._reader = LogReader(path / LOG)
-        self._file = LogFile(
-            self._reader, durability, lock_timeout_s, self._on_open, self._on_new, self._on_own
-        )
+        self._file = LogFile(self._reader, durability, lock_timeout_s, self._on_new, self._on_own)
         self._lease = Lease(path, self._file)
         self._first = first
         self._joins = joins
@@ -69,9 +67,9 @@ class Handle(ABC):
     ) -> LogRecord:
         """Append one record and return it. It then survives what `durability` says.
 
-        With a `key` that was used before, the earlier record is returned and nothing is appended.
-        With `expect`, the last seq that the caller knows of, Conflict is raised when the log has
-        grown since.
+        With a `key` that was used before, the earlier record is returned and nothing is appended;
+        Conflict is raised when it has another type or payload. With `expect`, the last seq that
+        the caller knows of, Conflict is raised when the log has grown since.
         """
         is_plain = type and isinstance(type, str) and isinstance(payload, dict) and key is None
         if not is_plain or self.readonly or self._first is not None:
@@ -81,7 +79,11 @@ class Handle(ABC):
         return records[-1]
 
     def record_many(self, items: Sequence[Item], *, expect: int | None = None) -> list[LogRecord]:
-        """Append records, all or none: they share one line. `items` are (type, payload, key)."""
+        """Append records, all or none: they share one line. `items` are (type, payload, key).
+
+        An item whose key was used before is not appended again: its earlier record is returned in
+        its place. Raises Conflict when that has another type or payload.
+        """
         if not items:
             return []
         if self.readonly:
@@ -288,11 +290,6 @@ class Handle(ABC):
             last = self._reader.tail(1)
             after = last[-1].seq if last else -1
         return (self._reader.find(lambda n, _: n <= after) if after >= 0 else 0), after
-
-    @abstractmethod
-    def _on_open(self) -> None:
-        """Called before the lock is taken, when this handle writes for the first time since it was
-        opened."""
 
     def _on_new(self, records: list[LogRecord] | None, end: int) -> None:
         """Called under the lock with the records of others and the offset of their end.

@@ -3,7 +3,8 @@
 It can be deleted: the logs hold everything in it. An update may fail (full disk, busy file, damaged
 table, killed writer) and costs only time then: the next listing finds what was missed. The listing
 compares the modification time of the folder with the recorded one, which reveals new and deleted
-sessions. It compares the size of each log that is being written with the recorded size.
+sessions. It compares the size of each log with the recorded size, so whoever wrote, and however
+recently, is listed as the log is.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -27,14 +27,7 @@ from .log_reader import LOG
 PLACE = ".index"
 """The index has its own folder: the files that SQLite creates beside it would change the
 modification time of the sessions' folder."""
-VERSION = 2
-QUIET_S = 1.5
-"""A log that was written more recently has a writer that updates the table about once a second.
-
-Its row may wait for that.
-"""
-SETTLED_S = 60.0
-"""A log that was unchanged for so long, and matches its row, is not checked again."""
+VERSION = 3
 SCHEMA = """
 create table sessions (
     id text primary key,
@@ -43,13 +36,12 @@ create table sessions (
     status text,
     updated_at text not null,
     info text not null,
-    size_bytes integer not null,
-    is_settled integer not null
+    size_bytes integer not null
 ) without rowid;
 create index by_time on sessions (updated_at desc, id);
 create index by_cwd on sessions (cwd, updated_at desc, id);
 create index by_status on sessions (status, updated_at desc, id);
-create index unsettled on sessions (id, size_bytes) where not is_settled;
+create index by_size on sessions (id, size_bytes);
 create table seen (one integer primary key check (one = 1), folder_ns integer not null);
 """
 
@@ -122,15 +114,10 @@ class Index:
         sessions.sort(key=lambda info: (info.updated_at, info.id), reverse=True)
         return sessions[offset : None if limit is None else offset + limit]
 
-    def update(self, info: SessionInfo, size_bytes: int, *, is_settled: bool = False) -> None:
-        """Store the facts of a log up to a byte. `is_settled`: it has no known writer any more."""
+    def update(self, info: SessionInfo, size_bytes: int) -> None:
+        """Store the facts of a log up to a byte."""
         with suppress(apsw.Error, OSError), self._own_lock():
-            self._put(self._open(), info, size_bytes, is_settled)
-
-    def mark_active(self, id: str) -> None:
-        """Note that someone is about to write to the log. The next listing then checks it."""
-        with suppress(apsw.Error, OSError), self._own_lock():
-            self._open().execute("update sessions set is_settled = 0 where id = ?", (id,))
+            self._put(self._open(), info, size_bytes)
 
     @contextmanager
     def creating(self) -> Iterator[Callable[[SessionInfo, int], None]]:
@@ -156,7 +143,7 @@ class Index:
             raise
         with suppress(apsw.Error, OSError):
             for info, size_bytes in added:
-                self._put(db, info, size_bytes, False)
+                self._put(db, info, size_bytes)
             if is_current:
                 self._record_folder_ns(db, self._folder_ns())
             db.execute("commit")
@@ -227,7 +214,7 @@ class Index:
         """Add sessions with new folders, remove those without one, and update those that
         changed."""
         db, now_ns = self._open(), self._folder_ns()
-        self._settle(db, look)
+        self._update_changed(db, look)
         if self._recorded_folder_ns(db) == now_ns:
             return
         there = set(session_folders(self._folder))
@@ -236,7 +223,7 @@ class Index:
         db.execute("begin immediate")
         try:
             for info, size_bytes in new:
-                self._put(db, info, size_bytes, self._is_idle(info.id))
+                self._put(db, info, size_bytes)
             db.executemany("delete from sessions where id = ?", [(id,) for id in known - there])
             self._record_folder_ns(db, now_ns)
         except BaseException:
@@ -244,34 +231,16 @@ class Index:
             raise
         db.execute("commit")
 
-    def _settle(self, db: apsw.Connection, look: Look) -> None:
-        """Compare the recorded size of each unsettled log with its file."""
-        for id, recorded_bytes in list(
-            db.execute("select id, size_bytes from sessions where not is_settled")
-        ):
+    def _update_changed(self, db: apsw.Connection, look: Look) -> None:
+        """Read the logs that are longer or shorter than recorded."""
+        folder = os.fspath(self._folder)
+        for id, recorded_bytes in db.execute("select id, size_bytes from sessions").fetchall():
             try:
-                stat = os.stat(self._folder / id / LOG)
+                size_bytes = os.stat(f"{folder}/{id}/{LOG}").st_size
             except OSError:  # It was deleted; the folder's time shows that.
                 continue
-            quiet_s = time.time() - stat.st_mtime
-            if (
-                stat.st_size != recorded_bytes
-                and not 0 <= quiet_s < QUIET_S
-                and (facts := look(id))
-            ):
-                self._put(db, *facts, False)
-            elif stat.st_size == recorded_bytes and quiet_s > SETTLED_S:
-                db.execute(
-                    "update sessions set is_settled = 1 where id = ? and size_bytes = ?",
-                    (id, recorded_bytes),
-                )
-
-    def _is_idle(self, id: str) -> bool:
-        """Return True if nobody has written to a log for some time."""
-        try:
-            return time.time() - os.stat(self._folder / id / LOG).st_mtime > SETTLED_S
-        except OSError:
-            return False
+            if size_bytes != recorded_bytes and (facts := look(id)):
+                self._put(db, *facts)
 
     def _select(
         self, wanted: dict[str, str | None], limit: int | None, offset: int
@@ -290,9 +259,7 @@ class Index:
         )
         return [msgspec.json.decode(info, type=SessionInfo) for (info,) in rows]
 
-    def _put(
-        self, db: apsw.Connection, info: SessionInfo, size_bytes: int, is_settled: bool
-    ) -> None:
+    def _put(self, db: apsw.Connection, info: SessionInfo, size_bytes: int) -> None:
         text = json.dumps(msgspec.to_builtins(info, str_keys=True), ensure_ascii=False)
         facts = (
             *map(_clean, (info.cwd, info.agent, info.status)),
@@ -300,8 +267,8 @@ class Index:
             _clean(text),
         )
         db.execute(
-            "insert or replace into sessions values (?, ?, ?, ?, ?, ?, ?, ?)",
-            (info.id, *facts, size_bytes, is_settled),
+            "insert or replace into sessions values (?, ?, ?, ?, ?, ?, ?)",
+            (info.id, *facts, size_bytes),
         )
 
     def _recorded_folder_ns(self, db: apsw.Connection) -> int | None:

@@ -187,8 +187,7 @@ class SessionStore:
     ) -> list[SessionInfo]:
         """Return the sessions, newest first.
 
-        They come from an index, which may be a second or two behind a session that is being
-        written.
+        They come from an index. A log that has grown since, whoever wrote it, is read first.
         """
         if not self.path.is_dir():
             return []

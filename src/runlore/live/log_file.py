@@ -47,7 +47,7 @@ TAIL_RECORDS = 10
 class LogFile:
     """One log, open for appending.
 
-    `on_open` is called before the first lock. Under the lock, `on_new` is called with the records
+    Under the lock, `on_new` is called with the records
     of other writers (None when they were too many to read) and `on_own` with those of this handle,
     each with the offset of their end. `end` is the end of the log.
     """
@@ -57,7 +57,6 @@ class LogFile:
         reader: LogReader,
         durability: Durability,
         lock_timeout_s: float,
-        on_open: Callable[[], None],
         on_new: Callable[[list[LogRecord] | None, int], None],
         on_own: Callable[[list[LogRecord], int], None],
     ) -> None:
@@ -68,7 +67,6 @@ class LogFile:
         self.is_gone = False
         self._power = durability == "power"
         self._lock_timeout_s = lock_timeout_s
-        self._on_open = on_open
         self._on_new = on_new
         self._on_own = on_own
         self._fd = -1
@@ -89,9 +87,10 @@ class LogFile:
     def append(self, items: Sequence[Item], expect: int | None = None) -> list[LogRecord]:
         """Write the records, all or none, in one line, and return them.
 
-        Records that were written before with the same keys are returned instead. Raises Conflict
-        when `expect` is not the last seq, SessionBusy when another process does not release the
-        lock, and LogError when the disk refuses; the log is then unchanged.
+        For an item whose key was used before, its earlier record is returned. Raises Conflict when
+        that has another type or payload, or when `expect` is not the last seq, SessionBusy when
+        another process does not release the lock, and LogError when the disk refuses; the log is
+        then unchanged.
         """
         with self.mutex:
             fd = self._fd if self._fd >= 0 else self._open()
@@ -208,7 +207,6 @@ class LogFile:
             raise LogError(f"{self.path}: {error.strerror}; the log cannot be written") from None
         self._suffix = os.urandom(4).hex()
         self._end = -1
-        self._on_open()
         return self._fd
 
     def _append(self, fd: int, items: Sequence[Item], expect: int | None) -> list[LogRecord]:
@@ -220,8 +218,11 @@ class LogFile:
             self.guard()
         if self.is_gone:
             raise SessionNotFound(f"{self.path.parent.name}: the session was deleted")
-        if (items[0][2] is not None or len(items) > 1) and (done := self._find_repeated(items)):
-            return done
+        wanted, places = items, None
+        if items[0][2] is not None or len(items) > 1:
+            items, places = self._divide(wanted)
+            if not items:
+                return _in_order(places, [])
         self._check_expected(expect)
         records = self._number(items)
         line = self._line
@@ -229,7 +230,7 @@ class LogFile:
         size = len(line)
         # A signal handler appended meanwhile. Python runs none between here and the write.
         if self._turn != turn:
-            return self._append(fd, items, expect)
+            return self._append(fd, wanted, expect)
         try:
             written = os.write(fd, line)
             if written != size:
@@ -242,7 +243,7 @@ class LogFile:
         self._end, self._next, self._damaged_at_end = end, records[-1].seq + 1, 0
         self._add_keys(records)
         self._on_own(records, end)
-        return records
+        return records if places is None else _in_order(places, records)
 
     def _check_expected(self, expect: int | None) -> None:
         """Raise Conflict unless `expect` is the last seq; that of a damaged record may be
@@ -399,43 +400,47 @@ class LogFile:
         finally:
             os.close(fd)
 
-    def _find_repeated(self, items: Sequence[Item]) -> list[LogRecord]:
-        """Return the records that have these keys already.
+    def _divide(self, items: Sequence[Item]) -> tuple[Sequence[Item], Sequence[LogRecord | int]]:
+        """Return the items to write, and for each item its earlier record or its place among them.
 
-        A repeated batch repeats all its keys, so one match is enough.
+        Raises Conflict for a key that was used for something else.
         """
         if not any(key is not None for _, _, key in items):
-            return []
+            return items, range(len(items))
         if self._keys is None:
             self._keys = dict(self._all_keys())
-        known = self._keys
-        repeated = next(
-            (
-                (n, known[key])
-                for n, (_, _, key) in enumerate(items)
-                if key is not None and key in known
-            ),
-            None,
-        )
-        if repeated is None:
-            return []
-        place, seq = repeated
-        batch = self._batch_around(seq)
-        if len(items) == 1:
-            return [record for record in batch if record.seq == seq]
-        # The line may begin with the session's own first record.
-        return [record for record in batch if record.seq >= seq - place]
+        new: list[Item] = []
+        places: list[LogRecord | int] = []
+        place_of: dict[str, int] = {}
+        for item in items:
+            key = item[2]
+            earlier = self._find(self._keys[key]) if key in self._keys else None
+            if key is not None and earlier is not None:
+                self._check_same(key, item, earlier)
+                places.append(earlier)
+            elif key in place_of:
+                if item != new[place_of[key]]:
+                    raise self._key_conflict(key)
+                places.append(place_of[key])
+            else:
+                places.append(len(new))
+                if key is not None:
+                    place_of[key] = len(new)
+                new.append(item)
+        return new, places
 
-    def _batch_around(self, seq: int) -> list[LogRecord]:
-        batch: list[LogRecord] = []
-        last_end = -1
-        for record, end in self.reader.scan(self.reader.find(lambda n, _: n <= seq)):
-            if end != last_end:
-                if batch and batch[-1].seq >= seq:
-                    break
-                batch, last_end = [], end
-            batch.append(record)
-        return batch
+    def _find(self, seq: int) -> LogRecord | None:
+        start = self.reader.find(lambda n, _: n <= seq)
+        return next((record for record, _ in self.reader.scan(start) if record.seq == seq), None)
+
+    def _check_same(self, key: str, item: Item, earlier: LogRecord) -> None:
+        type_, payload, _ = item
+        if type_ != earlier.type or codec.as_read(payload) != earlier.payload:
+            raise self._key_conflict(key)
+
+    def _key_conflict(self, key: str) -> Conflict:
+        name = self.path.parent.name
+        return Conflict(f"{name}: the key {key[:80]!r} was used for another record")
 
     def _all_keys(self) -> Iterator[tuple[str, int]]:
         """Yield each key with its seq. Lines without a key are recognised by their bytes."""
@@ -446,6 +451,11 @@ class LogFile:
                         if record.key is not None:
                             yield record.key, record.seq
                 offset += len(line) + 1
+
+
+def _in_order(places: Sequence[LogRecord | int], records: Sequence[LogRecord]) -> list[LogRecord]:
+    """Return the record of each item: an earlier one, or the new one at its place."""
+    return [place if isinstance(place, LogRecord) else records[place] for place in places]
 
 
 def _ns_of(id: str) -> int:

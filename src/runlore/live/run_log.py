@@ -18,6 +18,7 @@ import msgspec
 
 from ..errors import (
     CheckpointError,
+    Conflict,
     IllegalTransition,
     LeaseLost,
     LogError,
@@ -161,7 +162,12 @@ class RunLog:
                 msgspec.convert(data, run_records.SHAPES[type])
             except (TypeError, ValueError, RecursionError) as error:
                 raise ModelError(f"{type}: {error}") from None
-            record = self.log.record(type, data, key=key, expect=expect)
+            try:
+                record = self.log.record(type, data, key=key, expect=expect)
+            except Conflict:
+                if key is None:
+                    raise
+                return  # Recorded before, perhaps by the run that this one replaced.
             refusal = self._fold_own(folding, record)
             if refusal is not None:
                 self._raise(refusal.why, refusal.reason)

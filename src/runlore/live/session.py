@@ -122,7 +122,6 @@ class LiveSession(Handle):
         self._fold = TreeFold(path, self._reader, self._file, Tree() if first is not None else None)
         self._indexed_at = 0.0
         self._indexed_change = -1
-        self._is_shared = False
         self._state: StateHandle | None = None
         self._skills: SkillLog | None = None
         self._run: StateHandle | None = None
@@ -159,10 +158,14 @@ class LiveSession(Handle):
         key: str | None = None,
         expect: int | None = None,
     ) -> list[LogRecord]:
-        """Append messages, all or none."""
+        """Append messages, all or none.
+
+        The first gets the key, the others `KEY#1`, `KEY#2`, …; see `record_many`.
+        """
+        keys = [key if n == 0 or key is None else f"{key}#{n}" for n in range(len(messages))]
         items = [
-            ("message", self._check_message(message), key if n == 0 else None)
-            for n, message in enumerate(messages)
+            ("message", self._check_message(message), name)
+            for message, name in zip(messages, keys, strict=True)
         ]
         return self.record_many(items, expect=expect)
 
@@ -406,7 +409,7 @@ class LiveSession(Handle):
     def close(self) -> None:
         self._lease.release()
         if self._indexed_at:  # This handle has written.
-            self._update_index(is_last=True)
+            self._update_index()
             if (
                 self._fold.tree is not None
                 and self._fold.tree.seq - self._fold.saved_seq >= SNAPSHOT_AT_CLOSE
@@ -508,16 +511,11 @@ class LiveSession(Handle):
         """Return the fold of the log as it is now."""
         return self._fold.current(self.is_draft)
 
-    def _on_open(self) -> None:
-        if self._first is None:  # The index learns of a new session when its log is created.
-            self._store._index.mark_active(self.id)
-
     def _on_own(self, records: list[LogRecord], end: int) -> None:
         self._fold.add_own(records, end)
 
     def _on_new(self, records: list[LogRecord] | None, end: int) -> None:
         super()._on_new(records, end)
-        self._is_shared = self._is_shared or bool(records)
         self._fold.add_new(records, end, self.is_draft)
 
     def _appended(self, records: list[LogRecord]) -> None:
@@ -546,12 +544,9 @@ class LiveSession(Handle):
     def _save(self) -> None:
         self._put_snapshot(SNAPSHOT, *self._fold.snapshot())
 
-    def _update_index(self, *, is_last: bool = False) -> None:
+    def _update_index(self) -> None:
         if self._reader.size_bytes - self._fold.end <= MAX_FOLD_BYTES:
-            info = self.meta
-            # No other writer was noticed.
-            is_alone = not self._is_shared and self._fold.end == self._file.end
-            self._store._index.update(info, self._fold.end, is_settled=is_last and is_alone)
+            self._store._index.update(self.meta, self._fold.end)
 
     def _status_now(self, tree: Tree) -> str | None:
         if tree.state_seq >= 0 and self._status[0] != tree.state_seq:

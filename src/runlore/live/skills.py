@@ -24,7 +24,7 @@ from uuid import uuid4
 
 import msgspec
 
-from ..errors import LogError, ModelError
+from ..errors import Conflict, LogError, ModelError
 from ..model import LogRecord, Usage
 from .skill_fold import (
     ATTEMPT_FINISHED,
@@ -315,7 +315,9 @@ class SkillRun:
 
     def record(self, type: str, payload: dict[str, Any], what: str) -> None:
         key = f"skill:{self.id}:{what}" if self._is_keyed else None
-        self._log.record(type, {"run": self.id, **payload}, key=key)
+        # Recorded by an earlier call with the same key, which took another time: the first counts.
+        with suppress(Conflict):
+            self._log.record(type, {"run": self.id, **payload}, key=key)
 
     def ended(self, attempt: SkillAttempt) -> None:
         self._last = attempt
