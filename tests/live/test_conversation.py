@@ -728,3 +728,28 @@ def test_a_settled_call_shows_any_output_as_a_provider_takes_it(
     parts = [{"type": "text", "text": "t"}]
     session.tool_finished("a", parts)
     assert session.messages()[1]["content"][0]["content"] == parts
+
+
+def test_a_fork_carries_everything_on_request(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path)
+    with store.create("work", id="one") as session:
+        session.append({"role": "user", "content": "go"})
+        session.state.start("goal")
+        session.state.progress("search", buffer={"hits": 3})
+        session.state.checkpoint("search", id="cp", next_node="write")
+        with session.skill("tdd") as run, run.attempt("m") as attempt:
+            attempt.output("done")
+        session.record("my.note", {"n": 1})
+        fork = session.fork(all=True)
+        plain = session.fork()
+    assert plain.state.current.status == "new"
+    assert [record.type for record in plain.records()] == ["session", "message"]
+    state = fork.state
+    assert [point.id for point in state.checkpoints] == ["cp"]
+    assert (state.current.status, state.current.data_buffer) == ("paused", {"hits": 3})
+    assert "forked from one" in str(state.current.progress.pause_reason)
+    assert [entry.skill for entry in fork.skills.entries()] == ["tdd"]
+    assert [record.payload for record in fork.records() if record.type == "my.note"] == [{"n": 1}]
+    assert fork.messages() == [{"role": "user", "content": "go"}]
+    assert state.resume("cp").progress.resume_from == "write"
+    assert fork.check() == []

@@ -286,8 +286,21 @@ def test_it_is_marked_as_wanted(store: SessionStore, mark: Any) -> None:
             )
 
 
-def test_the_sessions_of_other_machines_are_shown_and_never_touched(store: SessionStore) -> None:
-    quiet = Owner(pid=7, host="far", heartbeat=NOW - timedelta(days=1))
+def test_the_run_of_another_machine_is_recovered_when_it_is_silent_for_very_long(
+    store: SessionStore,
+) -> None:
+    quiet = Owner(pid=7, host="far", heartbeat=datetime.now(UTC) - timedelta(hours=30))
+    owned(store, "far", quiet)
+    assert [found.marked for found in store.recover(lost_after=None)] == [None]
+    assert [found.marked for found in store.recover(lost_after=timedelta(hours=48))] == [None]
+    assert [found.marked for found in store.recover("paused")] == ["paused"]
+    with store.open("far") as session:
+        assert "process 7 on far is gone" in str(session.state.current.progress.pause_reason)
+        assert session.state.resume().owner is not None
+
+
+def test_the_sessions_of_other_machines_are_shown_and_not_touched(store: SessionStore) -> None:
+    quiet = Owner(pid=7, host="far", heartbeat=NOW - timedelta(hours=20))
     owned(store, "far-and-silent", quiet)
     owned(store, "far-and-alive", replace(quiet, heartbeat=datetime.now(UTC)))
     assert [(found.session_id, found.verdict) for found in stale(store)] == [

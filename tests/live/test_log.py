@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -919,6 +920,33 @@ def test_a_key_that_was_used_for_something_else_is_a_conflict(
     with pytest.raises(Conflict):
         session.record_many([("note", {"n": 3}, "b"), ("note", {"n": 4}, "b")])
     assert session.last_seq == 1
+
+
+@pytest.mark.parametrize("path", ["postgresql://me:secret@host/db", "s3://bucket/a", "file:///x"])
+def test_what_is_no_folder_is_refused_and_its_password_not_shown(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LogError, match="no kind of session store") as raised:
+        SessionStore(path)
+    assert "secret" not in str(raised.value)
+    assert not any(path.name != "home" for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "value", [b"bytes", datetime(2026, 1, 2, tzinfo=UTC), {1, 2}, {1: "a"}, Decimal("1.5")]
+)
+def test_what_would_come_back_as_something_else_is_refused(store: SessionStore, value: Any) -> None:
+    session = store.create(id="one")
+    with pytest.raises(LogError, match="payload"):
+        session.record("note", {"value": [value]})
+    with pytest.raises(LogError, match="payload"):
+        session.append({"role": "user", "content": [{"type": "image", "data": value}]})
+    with pytest.raises(LogError, match="payload"):
+        session.tool_finished("call", {"data": value})
+    with pytest.raises(LogError, match="payload"):
+        store.create(id="two", about=value)
+    assert session.last_seq == 0
 
 
 @pytest.mark.parametrize(("type", "key"), [("note", 5), (5, None), ("", None), ("note", b"key")])

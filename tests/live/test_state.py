@@ -110,9 +110,9 @@ def test_a_run_starts_makes_progress_and_completes(state: StateHandle) -> None:
     assert done.duration_ms >= 0
 
 
-def test_a_session_that_never_started_is_active_and_can_end(state: StateHandle) -> None:
+def test_a_session_that_never_started_is_new_and_can_end(state: StateHandle) -> None:
     assert (state.status, state.current.owner, state.current.current_run_id) == (
-        "active",
+        "new",
         None,
         None,
     )
@@ -250,6 +250,40 @@ def test_fields_are_described_and_unknown_ones_kept_when_meant(state: StateHandl
         state.describe(worker_configured="yes")
 
 
+def test_a_run_that_nobody_started_is_new(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path)
+    with store.create(id="one") as session:
+        state = session.state
+        assert state.current.status == "new"
+        state.describe(agent_id="writer")
+        state.put(a=1)
+        assert state.current.status == "new"
+        assert store.list(status="active") == []
+        with pytest.raises(IllegalTransition, match="it is new and cannot become active"):
+            state.resume()
+        assert state.start("goal").status == "active"
+    with store.create(id="two") as session:
+        session.state.progress("node")  # A writer that does not call `start`.
+        assert session.state.current.status == "active"
+
+
+def test_a_run_is_taken_over_where_it_is(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path)
+    with store.create(id="one") as session, store.open("one") as other:
+        session.state.start("goal")
+        session.state.progress("search", buffer={"hits": 3})
+        with pytest.raises(IllegalTransition):
+            other.state.resume()
+        now = other.state.resume(take_over=True)
+        assert (now.status, now.data_buffer) == ("active", {"hits": 3})
+        assert now.progress.resume_from == "search"
+        other.state.progress("search")
+        assert other.state.current.progress.path == ("search",)
+        with pytest.raises(LeaseLost):
+            session.state.progress("too late")
+        other.state.complete()
+
+
 def test_a_call_with_a_key_counts_once(state: StateHandle) -> None:
     state.start()
     state.progress("a", tokens=5, key="step-1")
@@ -297,7 +331,7 @@ def test_history_and_any_moment_can_be_seen_again(state: StateHandle) -> None:
     state.fail("broke")
     history = list(state.history())
     assert [(step.before, step.after) for step in history] == [
-        ("active", "active"),
+        ("new", "active"),
         ("active", "paused"),
         ("paused", "active"),
         ("active", "failed"),

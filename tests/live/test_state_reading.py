@@ -167,7 +167,7 @@ def test_a_snapshot_of_a_log_that_lost_its_end_is_not_believed(store: SessionSto
 
 def test_a_draft_has_a_state_and_gets_a_log_by_its_first_record(store: SessionStore) -> None:
     with store.draft() as session:
-        assert session.state.status == "active"
+        assert session.state.status == "new"
         assert not session.path.exists()
         assert session.state.start("g").goal_id == "g"
         assert StateHandle(session).checkpoints.list() == ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import timedelta
 from os import PathLike
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -15,7 +16,7 @@ from typing import Any, Self, TypeVar
 from ..model import LogRecord
 from .handle import LOCK_TIMEOUT_S
 from .index import SessionInfo
-from .liveness import Mark, Stale
+from .liveness import LOST_AFTER, Mark, Stale
 from .log import LiveSession, SessionStore
 from .log_file import Durability
 
@@ -143,8 +144,10 @@ class AsyncSessionStore:
     async def stale(self) -> Sequence[Stale]:
         return await _away(self.sync.stale)
 
-    async def recover(self, mark: Mark = "failed") -> Sequence[Stale]:
-        return await _away(lambda: self.sync.recover(mark))
+    async def recover(
+        self, mark: Mark = "failed", *, lost_after: timedelta | None = LOST_AFTER
+    ) -> Sequence[Stale]:
+        return await _away(lambda: self.sync.recover(mark, lost_after=lost_after))
 
     async def reindex(self) -> None:
         await _away(self.sync.reindex)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -58,6 +59,32 @@ def encode(records: Sequence[LogRecord], line: bytearray) -> None:
         raise LogError(f"a {records[0].type} record cannot be written as JSON: {error}") from None
     del line[-1]
     line += b',"c":"%08x"}\n' % crc32(line)
+
+
+def check_plain(payload: dict[str, Any]) -> None:
+    """Raise LogError for a value that JSON gives back as another one: bytes, times, sets, ….
+
+    A tuple comes back as a list, and is let in.
+    """
+    # What is nested too deeply is refused when it is encoded.
+    with suppress(RecursionError):
+        _check_plain(payload)
+
+
+def _check_plain(value: Any) -> None:
+    if isinstance(value, dict):
+        for name, part in value.items():
+            if not isinstance(name, str):
+                raise LogError(f"the name {name!r} in a payload is not a text")
+            _check_plain(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            _check_plain(part)
+    elif value is not None and not isinstance(value, str | int | float):
+        raise LogError(
+            f"a payload cannot hold {type(value).__name__}: it would come back as something else;"
+            " encode it as text first"
+        )
 
 
 def decode(line: bytes) -> list[LogRecord]:

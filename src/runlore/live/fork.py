@@ -11,7 +11,7 @@ import os
 import shutil
 import time
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,14 +33,25 @@ if TYPE_CHECKING:
     from .session import LiveSession
 
 PLACE = ".making"
+OWN = frozenset({"session", "title", "rewind", "redo", "lease", "deleted", "restored"})
+"""Records of the session itself, which a fork has of its own or does not need."""
 ABANDONED_AFTER_S = 3600.0
 """A fork in progress that is older was left by a dead process."""
 
 
 def fork(
-    store: SessionStore, source: LiveSession, position: int, id: str | None, title: str | None
+    store: SessionStore,
+    source: LiveSession,
+    position: int,
+    id: str | None,
+    title: str | None,
+    *,
+    has_all: bool = False,
 ) -> LiveSession:
-    """Create a fork. Raises Conflict when the id is in use."""
+    """Create a fork. Raises Conflict when the id is in use.
+
+    With `has_all` records that are not of the conversation are copied as well.
+    """
     if source.is_draft:
         raise LogError(f"{source.id}: a draft has nothing to fork")
     target = store.folder_of(id or os.urandom(16).hex())
@@ -48,7 +59,8 @@ def fork(
     draft.mkdir(mode=0o700, parents=True)
     _remove_abandoned(draft.parent)
     try:
-        _write_log(draft, source, position, title, is_durable=store.durability == "power")
+        records = _records(source, position, title, has_all)
+        _write_log(draft, records, is_durable=store.durability == "power")
         _link_outputs(
             source.path / OUTPUTS, draft / OUTPUTS, is_durable=store.durability == "power"
         )
@@ -68,14 +80,12 @@ def _remove_abandoned(place: Path) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _write_log(
-    folder: Path, source: LiveSession, position: int, title: str | None, is_durable: bool
-) -> None:
+def _write_log(folder: Path, records: Iterable[LogRecord], is_durable: bool) -> None:
     with open(
         os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_BINARY, 0o600), "wb"
     ) as file:
         line = bytearray()
-        for record in _records(source, position, title):
+        for record in records:
             codec.encode([record], line)
             file.write(line)
         file.flush()
@@ -84,14 +94,16 @@ def _write_log(
             sync_folder(folder)
 
 
-def _records(source: LiveSession, position: int, title: str | None) -> Iterator[LogRecord]:
+def _records(
+    source: LiveSession, position: int, title: str | None, has_all: bool
+) -> Iterator[LogRecord]:
     tree = source._view()
     at = source.find(position)
     first = dict(tree.meta)
     first["title"] = title if title is not None else tree.title
     first["origin"] = {"session": source.id, "record": at.id, "seq": at.seq}
     old_seqs: list[int] = []
-    for record in _records_to_copy(source, tree.path(position), position):
+    for record in _records_to_copy(source, tree.path(position), position, has_all):
         if not old_seqs:
             yield _first_record(first, record.id)
         old_seqs.append(record.seq)
@@ -107,9 +119,9 @@ def _records(source: LiveSession, position: int, title: str | None) -> Iterator[
 
 
 def _records_to_copy(
-    source: LiveSession, path: list[tuple[int, int]], position: int
+    source: LiveSession, path: list[tuple[int, int]], position: int, has_all: bool
 ) -> Iterator[LogRecord]:
-    """Yield the conversation and all records about tool calls.
+    """Yield the conversation and all records about tool calls; with `has_all` all others, too.
 
     A call that was run must not look interrupted in the fork, even if a rewind left its record
     behind.
@@ -120,7 +132,11 @@ def _records_to_copy(
             return
         place = bisect_right(starts, record.seq) - 1
         is_on_path = place >= 0 and record.seq <= path[place][1]
-        if record.type in LEDGER or (record.type in NODES and is_on_path):
+        if (
+            record.type in LEDGER
+            or (record.type in NODES and is_on_path)
+            or (has_all and record.type not in NODES | OWN)
+        ):
             yield record
 
 

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from ..errors import Conflict, LogError
 from ..model import LogRecord
-from . import snapshots
+from . import codec, snapshots
 from .lease import Lease
 from .log_file import Durability, Item, LogFile
 from .log_reader import HEAD_BYTES, LOG, LogReader, Problem
@@ -74,6 +74,10 @@ class Handle(ABC):
         is_plain = type and isinstance(type, str) and isinstance(payload, dict) and key is None
         if not is_plain or self.readonly or self._first is not None:
             return self.record_many([(type, payload, key)], expect=expect)[-1]
+        for value in payload.values():
+            if value.__class__ is not str:
+                codec.check_plain(payload)
+                break
         records = self._file.append([(type, payload, key)], expect)
         self._appended(records)
         return records[-1]
@@ -94,6 +98,7 @@ class Handle(ABC):
             # It could be written, but not read again.
             if key is not None and not isinstance(key, str):
                 raise LogError(f"{self.id}: the key {key!r} is not a text")
+            codec.check_plain(payload)
         if self._first is not None:
             return self._begin(items, expect)
         records = self._file.append(items, expect)

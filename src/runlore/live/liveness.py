@@ -2,8 +2,8 @@
 
 An owner is a process: its pid, its start, its boot, machine and pid namespace, and its last
 heartbeat. On its own machine the system is asked, so that a reused pid is recognised. For other
-machines only the age of the heartbeat is known: their silent sessions are reported and never
-changed from here.
+machines only the age of the heartbeat is known: their silent sessions are reported, and changed
+from here only when the heartbeat is long over.
 """
 
 from __future__ import annotations
@@ -33,6 +33,12 @@ HEARTBEAT_S = 30.0
 
 SILENT_AFTER = timedelta(minutes=5)
 """Ten heartbeats: a machine that sleeps, or a disk that hangs, for a minute is not called dead."""
+
+LOST_AFTER = timedelta(days=1)
+"""Default age of the last heartbeat after which `recover` takes a run from another machine.
+
+A machine that sleeps over night goes on with its runs in the morning.
+"""
 
 BOOT_SLACK_S = 120.0
 """Tolerance for a clock that was set since boot, before the owner counts as another machine with
@@ -97,6 +103,16 @@ def judge(
     # If one of the starts is unknown, the pid decides: a dead session that is called alive is the
     # smaller error.
     return "dead" if started and owner.started and started != owner.started else "alive"
+
+
+def is_over(
+    owner: Owner, lost_after: timedelta | None = LOST_AFTER, *, now: datetime | None = None
+) -> bool:
+    """Return True if the owner is dead, or was last heard of so long ago that it must be."""
+    verdict = judge(owner, now=now)
+    if verdict != "silent" or lost_after is None or owner.heartbeat is None:
+        return verdict == "dead"
+    return (now or datetime.now(UTC)) - owner.heartbeat > lost_after
 
 
 def _was_heard_since_boot(owner: Owner) -> bool:
@@ -171,22 +187,38 @@ def stale(
     return stale_sessions
 
 
-def recover(store: Sessions, *, mark: Mark = "failed", now: datetime | None = None) -> list[Stale]:
-    """Mark the sessions of this machine whose owner died; return all stale ones.
+def recover(
+    store: Sessions,
+    *,
+    mark: Mark = "failed",
+    now: datetime | None = None,
+    lost_after: timedelta | None = LOST_AFTER,
+) -> list[Stale]:
+    """Mark the sessions whose owner died; return all stale ones.
 
-    Sessions of other machines stay unmarked. `failed` and `cancelled` sessions can be resumed from
+    Of other machines only the last heartbeat is known: their sessions are marked when it is older
+    than `lost_after`, and never with None. If such an owner is alive after all, its next record is
+    refused. `failed` and `cancelled` sessions can be resumed from
     a checkpoint, `paused` ones also from where they stopped. A session that got a new owner
     meanwhile is left alone: the mark names the owner who died and does not apply to another.
     """
     return [
-        _mark(store, session, mark) if session.verdict == "dead" else session
+        _mark(store, session, mark, lost_after, now)
+        if is_over(session.owner, lost_after, now=now)
+        else session
         for session in stale(store, now=now)
     ]
 
 
-def _mark(store: Sessions, stale_session: Stale, mark: Mark) -> Stale:
+def _mark(
+    store: Sessions,
+    stale_session: Stale,
+    mark: Mark,
+    lost_after: timedelta | None,
+    now: datetime | None,
+) -> Stale:
     # Another process holds it, so it is not dead after all.
     with suppress(LogError), store.open(stale_session.session_id) as session:
-        if session.state.recover(stale_session.owner, mark):
+        if session.state.recover(stale_session.owner, mark, lost_after=lost_after, now=now):
             return msgspec.structs.replace(stale_session, marked=mark)
     return stale_session

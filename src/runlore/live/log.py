@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
+from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -21,9 +22,10 @@ from ..config import load as load_config
 from ..config import make_home
 from ..errors import Conflict, InvalidId, LogError, SessionNotFound
 from ..files.locks import sync_folder
+from . import codec
 from .handle import LOCK_TIMEOUT_S
 from .index import Index, SessionInfo
-from .liveness import Mark, Stale, recover, stale
+from .liveness import LOST_AFTER, Mark, Stale, recover, stale
 from .log_file import Durability
 from .log_reader import LOG, Problem
 from .session import Branch, LiveSession, Recovery
@@ -65,6 +67,8 @@ class SessionStore:
     ) -> None:
         if durability not in ("process", "power"):
             raise LogError(f"durability {durability!r} must be 'process' or 'power'")
+        if scheme := _scheme().match(os.fspath(path) if path is not None else ""):
+            raise LogError(f"{scheme[1]}: is no kind of session store; give the path of a folder")
         if path is None:
             home = load_config().home
             make_home(home)
@@ -130,6 +134,7 @@ class SessionStore:
             "version": FORMAT,
             **{name: value for name, value in about.items() if value is not None},
         }
+        codec.check_plain(first)
         return LiveSession(
             self, self.folder_of(os.urandom(16).hex() if id is None else id), first=first
         )
@@ -263,12 +268,15 @@ class SessionStore:
         """
         return stale(self)
 
-    def recover(self, mark: Mark = "failed") -> Sequence[Stale]:
-        """Mark the sessions of this machine whose owner died.
+    def recover(
+        self, mark: Mark = "failed", *, lost_after: timedelta | None = LOST_AFTER
+    ) -> Sequence[Stale]:
+        """Mark the sessions whose owner died.
 
-        Sessions of other machines, and those with a live owner, are left alone.
+        A run of another machine counts as dead when its last heartbeat is older than `lost_after`;
+        never with None.
         """
-        return recover(self, mark=mark)
+        return recover(self, mark=mark, lost_after=lost_after)
 
     def reindex(self) -> None:
         """Rebuild the index. Correctness does not need it: the index is checked at each listing."""
@@ -350,6 +358,12 @@ class SessionStore:
         except FileNotFoundError:
             return []
         return sorted(names, key=lambda name: name.rpartition("@")[2], reverse=True)
+
+
+@cache
+def _scheme() -> re.Pattern[str]:
+    """Match the scheme of a URL. A letter alone is a drive of Windows."""
+    return re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 
 @cache

@@ -22,7 +22,8 @@ STATE_VERSION = "2.0"
 """1.0 and 1.1 come from the system that this view follows: local times, and `memory` for the data
 buffer. 2.0: aware times, an owner."""
 
-Status = Literal["active", "paused", "completed", "failed", "cancelled"]
+Status = Literal["new", "active", "paused", "completed", "failed", "cancelled"]
+"""`new`: nothing was recorded of the run itself yet."""
 Quality = Literal["clean", "degraded", "failed"]
 
 STATUSES: frozenset[str] = frozenset(get_args(Status))

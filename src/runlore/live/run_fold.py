@@ -34,8 +34,8 @@ MAX_REFUSALS = 20
 """Maximum number of refusals that are kept for display, latest first; all are counted."""
 
 LEGAL: dict[str, frozenset[str]] = {
-    "state.started": frozenset({"active"}),  # Every session starts active; allowed only once.
-    "state.adopted": frozenset({"active"}),
+    "state.started": frozenset({"new", "active"}),  # Allowed only once.
+    "state.adopted": frozenset({"new", "active"}),
     "state.paused": frozenset({"active"}),
     "state.resumed": frozenset({"paused"}),  # See `_is_takeover` for the others.
     "state.completed": frozenset({"active"}),
@@ -48,7 +48,11 @@ LEGAL: dict[str, frozenset[str]] = {
 }
 """Statuses in which a record is allowed; types that are not listed are allowed in any."""
 
+BEGINS = frozenset(LEGAL) - {"state.resumed", "state.recovered"}
+"""Records that begin a new run, also if its writer does not call `start`."""
+
 LEADS_TO: dict[str, str] = {
+    "new": "active",
     "active": "paused, completed, failed or cancelled",
     "paused": "active, failed or cancelled",
     **dict.fromkeys(FINISHED, "active, resumed from a checkpoint"),
@@ -85,6 +89,7 @@ def begin(session_id: str, at: datetime) -> RunView:
     return RunView(
         state=SessionState(
             session_id=session_id,
+            status="new",
             goal_id="",
             timestamps=SessionTimestamps(started_at=at, updated_at=at),
         )
@@ -168,9 +173,11 @@ class Folding(Rules):
         try:
             payload = msgspec.convert(record.payload, shape)
             self._enter_lost_run(payload, record)
-            refusal = self.refusal(record.type, payload) or RULES[record.type](
-                self, payload, record
-            )
+            refusal = self.refusal(record.type, payload)
+            if refusal is None:
+                if self.status == "new" and record.type in BEGINS:
+                    self.become("active", record.ts)
+                refusal = RULES[record.type](self, payload, record)
         except (ValueError, RecursionError) as error:
             # Another shape, or a lone surrogate in place of a word.
             refusal = ("shape", str(error))
@@ -214,6 +221,7 @@ class Folding(Rules):
         if (
             legal is None
             or status in legal
+            or (status == "new" and type in BEGINS)
             or (isinstance(payload, run_records.Resumed) and self._is_takeover(payload))
         ):
             return None

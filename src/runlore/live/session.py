@@ -229,15 +229,23 @@ class LiveSession(Handle):
         return self.record("title", {"title": title})
 
     def fork(
-        self, at: RecordRef | None = None, *, id: str | None = None, title: str | None = None
+        self,
+        at: RecordRef | None = None,
+        *,
+        id: str | None = None,
+        title: str | None = None,
+        all: bool = False,
     ) -> LiveSession:
         """Return a new session with the conversation up to a record.
 
-        Its `meta.origin` names this one.
+        Its `meta.origin` names this one. With `all` it also has the state with its checkpoints, the
+        skills and records of your own types; a run that is active is paused there.
         """
-        return fork(
-            self._store, self, self.last_seq if at is None else self.find(at).seq, id, title
-        )
+        position = self.last_seq if at is None else self.find(at).seq
+        copy = fork(self._store, self, position, id, title, has_all=all)
+        if all and copy.state.status == "active":
+            copy.state.pause(reason=f"forked from {self.id}")
+        return copy
 
     def tool_started(
         self,

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
 from typing import Any, get_args
 from uuid import uuid4
 
@@ -25,7 +26,7 @@ import msgspec
 from ..errors import Conflict, IllegalTransition, ModelError, RunloreError, SessionBusy
 from . import run_records
 from .checkpoints import Checkpoints, Difference
-from .liveness import HEARTBEAT_S, Mark, Owner, here, judge
+from .liveness import HEARTBEAT_S, LOST_AFTER, Mark, Owner, here, is_over, judge
 from .run import (
     Quality,
     SessionMetrics,
@@ -132,17 +133,13 @@ class StateHandle(RunLog):
         A checkpoint restores its buffer, path and counters, whatever happened to the session since.
         Raises CheckpointError when it is missing or damaged, and IllegalTransition when there is
         nothing to continue. Raises SessionBusy while another process that may be alive runs the
-        session, unless `take_over` is set.
+        session, unless `take_over` is set: the next record of that process is then refused.
         """
         with self._lock:
             state = self._caught_up().view().state
             self._refuse_if_owned(state, take_over)
-            if (
-                checkpoint is None
-                and state.owner is not None
-                and self.recover(state.owner, "paused")
-            ):
-                state = self.current
+            if checkpoint is None and state.status == "active":
+                state = self._end_run(state, take_over)
             mark = self.checkpoints.get(checkpoint) if checkpoint is not None else None
             whole = self.checkpoints.load(mark) if mark else None
             target, again = _resume_target(state, mark, node)
@@ -177,7 +174,14 @@ class StateHandle(RunLog):
         """
         return self._change("state.cancelled", run_records.Ended(error=reason))
 
-    def recover(self, owner: Owner, mark: Mark = "failed") -> bool:
+    def recover(
+        self,
+        owner: Owner,
+        mark: Mark = "failed",
+        *,
+        lost_after: timedelta | None = LOST_AFTER,
+        now: datetime | None = None,
+    ) -> bool:
         """Mark the run of this owner if it is dead and was not replaced.
 
         Return True if it was marked.
@@ -185,7 +189,9 @@ class StateHandle(RunLog):
         See `liveness.recover`.
         """
         state = self.current
-        if state.status != "active" or not owner.is_same(state.owner) or judge(owner) != "dead":
+        if state.status != "active" or not owner.is_same(state.owner) or state.owner is None:
+            return False
+        if not is_over(state.owner, lost_after, now=now):
             return False
         heard = (
             f", last heard of at {owner.heartbeat:%Y-%m-%d %H:%M:%S} UTC" if owner.heartbeat else ""
@@ -361,6 +367,14 @@ class StateHandle(RunLog):
         self.append(type, msgspec.structs.replace(payload, run=self._run))
         return self.current
 
+    def _end_run(self, state: SessionState, take_over: bool) -> SessionState:
+        """Return the state to go on from: of a run whose process died, or that is taken over."""
+        if state.owner is not None and self.recover(state.owner, "paused"):
+            return self.current
+        if not take_over:
+            self._raise("status", self._caught_up().illegal("state.resumed"))
+        return state
+
     def _refuse_if_owned(self, state: SessionState, take_over: bool) -> None:
         owner = state.owner
         if (
@@ -392,6 +406,8 @@ def _resume_target(
     if mark is not None:
         return node or mark.next_node or mark.node, node is None and mark.next_node is None
     target = node or state.progress.resume_from
+    if target is None and state.status == "active":  # Taken over where it is.
+        target = state.progress.current_node
     return target, target is not None and target == state.progress.current_node
 
 

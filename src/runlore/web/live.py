@@ -30,7 +30,7 @@ from .rendering import render
 SHOWN = 50
 SKILL_WINDOW = "30d"
 """The pass rates on the page are of so long: older ones say little of today's models."""
-STATUSES = ("active", "paused", "completed", "failed", "cancelled")
+STATUSES = ("new", "active", "paused", "completed", "failed", "cancelled")
 
 
 class LiveLine(msgspec.Struct, frozen=True, kw_only=True):

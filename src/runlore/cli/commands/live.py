@@ -59,7 +59,7 @@ SECOND = "%Y-%m-%d %H:%M:%S"
 MARKS: tuple[Mark, ...] = ("failed", "paused", "cancelled")
 WHOLE_RECORD = "without --max-tokens every text is whole"
 """Advice for getting a text that was cut."""
-STATUSES = ("active", "paused", "completed", "failed", "cancelled")
+STATUSES = ("new", "active", "paused", "completed", "failed", "cancelled")
 
 
 class LiveGroup(click.Group):
@@ -361,8 +361,8 @@ def fork(
 def recover(store: SessionStore, mark: Mark, dry_run: bool, is_json: bool) -> None:
     """Mark the sessions whose process died.
 
-    Only those of this machine: what runs elsewhere is shown when it has been silent for long, and
-    left alone. With --json an array (docs/json.md).
+    What runs on another machine is shown when it has been silent for minutes, and marked when it
+    has been for a day. With --json an array (docs/json.md).
     """
     found = liveness.stale(store) if dry_run else liveness.recover(store, mark=mark)
     if is_json:
