@@ -386,7 +386,7 @@ def test_a_fork_takes_compactions_and_outputs_along(session: LiveSession) -> Non
     session.append(user([{"type": "tool_result", "tool_use_id": "t", "content": "x" * 100_000}]))
     fork = session.fork()
     assert fork.messages() == session.messages()
-    assert fork.output(fork.messages()[-1]["content"][0]["output"]) == b"x" * 100_000
+    assert fork.messages()[-1]["content"][0]["content"] == "x" * 100_000
     fork.rewind(to=a.id)
     assert texts(fork) == ["a"]
     assert "left behind" not in [record.payload.get("content") for record in fork.records()]
@@ -637,7 +637,9 @@ def test_a_long_output_in_the_ledger_is_kept_beside_the_log(session: LiveSession
     record = session.tool_finished("t1", "x" * 100_000)
     assert len(record.payload["output"]) < 10_000
     assert session.output(record.payload["whole"]) == b"x" * 100_000
-    assert results_in(session.messages()[1])["t1"] == record.payload["output"]
+    assert results_in(session.messages()[1])["t1"] == "x" * 100_000
+    assert results_in(session.messages(whole=False)[1])["t1"] == record.payload["output"]
+    assert session.recover().settled[0].output == "x" * 100_000
 
 
 def test_a_long_text_among_the_blocks_of_an_output_is_kept_beside_the_log(
@@ -651,6 +653,35 @@ def test_a_long_text_among_the_blocks_of_an_output_is_kept_beside_the_log(
     assert len(text["text"]) < 10_000
     assert others == [{"type": "image"}, 7]
     assert session.output(text["output"]) == b"x" * 100_000
+    assert session.recover().settled[0].output[0] == {"type": "text", "text": "x" * 100_000}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"output": "own", "model_text": "m" * 90_000, "display_text": "d" * 90_000},
+        {"whole": "own"},
+        {"content": [{"type": "text", "text": "p" * 80_000}, {"type": "image"}]},
+        {"content": [{"type": "text", "text": "p" * 80_000, "output": "own"}]},
+        {"content": "half \ud83d " + "€" * 70_000},
+    ],
+)
+def test_a_long_result_comes_back_as_it_was_appended(
+    session: LiveSession, more: dict[str, Any]
+) -> None:
+    session.append(call("t"))
+    block = {"type": "tool_result", "tool_use_id": "t", "content": "x" * 100_000, **more}
+    record = session.append(user([block]))
+    assert session.messages()[-1] == user([block])
+    assert session.conversation().messages[-1] == user([block])
+    assert session.conversation().entries[-1].record == record
+    if "whole" not in more:
+        [short] = session.messages(whole=False)[-1]["content"]
+        assert len(str(short)) < 90_000
+    for file in (session.path / "outputs").glob("*"):
+        file.unlink()
+    assert session.messages() == session.messages(whole=False)
 
 
 @pytest.mark.parametrize("owner", [None, 7, {}, {"pid": "x"}, {"pid": 1e99}])

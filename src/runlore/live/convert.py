@@ -17,7 +17,7 @@ from .views import Message, adjacent, calls_of, results_of
 
 Block = dict[str, Any]
 
-OURS = frozenset({"display_text", "model_text", "output", "meta", "native"})
+OURS = frozenset({"display_text", "model_text", "output", "whole", "meta", "native"})
 """Fields of blocks that only runlore uses."""
 BEGINNING = "(The beginning of the conversation is not included.)"
 

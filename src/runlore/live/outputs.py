@@ -21,6 +21,8 @@ MAX_INLINE_BYTES = 64 * 1024
 """Maximum size of an output in the log. A longer one goes to a file."""
 EDGE_CHARS = 4096
 """Length of the head and of the tail that stay in the log."""
+FIELDS = ("content", "model_text", "display_text")
+"""The fields of a tool result that may be long."""
 
 
 class Outputs:
@@ -54,8 +56,10 @@ class Outputs:
         return raw
 
     def shorten(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Return the message with long tool outputs replaced by head, tail and a reference
-        (`output`)."""
+        """Return the message with long tool outputs replaced by head, tail and a reference.
+
+        `whole` of a block has the reference of each field that was shortened, `output` the first.
+        """
         content = message.get("content")
         if not isinstance(content, list):
             return message
@@ -65,6 +69,25 @@ class Outputs:
             if any(new is not old for new, old in zip(blocks, content, strict=True))
             else message
         )
+
+    def restore(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Return the message as it was before `shorten`.
+
+        An output that is missing or damaged stays short.
+        """
+        content = message.get("content")
+        if not isinstance(content, list):
+            return message
+        blocks = [self._restore_block(block) for block in content]
+        return {**message, "content": blocks} if blocks != content else message
+
+    def restore_output(self, payload: dict[str, Any]) -> Any:
+        """Return the whole output of a tool from the payload of its record."""
+        output, ref = payload.get("output"), payload.get("whole")
+        if isinstance(output, list):
+            return [self._restore_part(part) for part in output]
+        text = self._text(ref) if isinstance(output, str) else None
+        return output if text is None else text
 
     def shorten_output(self, output: Any) -> tuple[Any, dict[str, Any] | None]:
         """Return a tool's output as the log stores it, and the reference to the whole if it is a
@@ -94,21 +117,54 @@ class Outputs:
         )
 
     def _shorten_block(self, block: Any) -> Any:
-        if not isinstance(block, dict) or block.get("type") != "tool_result":
+        if not isinstance(block, dict) or block.get("type") != "tool_result" or "whole" in block:
             return block
-        changed = dict(block)
-        for name in ("content", "model_text", "display_text"):
+        changed, refs = dict(block), {}
+        for name in FIELDS:
             value = block.get(name)
             if isinstance(value, str):
                 changed[name], ref = self.shorten_text(value)
                 if ref is not None:
-                    changed["output"] = changed.get("output") or ref
+                    refs[name] = ref
             elif isinstance(value, list):
                 changed[name] = [self._shorten_part(part) for part in value]
+        if refs:
+            changed = {"output": next(iter(refs.values())), **changed, "whole": refs}
         return changed if changed != block else block
 
+    def _restore_block(self, block: Any) -> Any:
+        if not isinstance(block, dict) or block.get("type") != "tool_result":
+            return block
+        changed = dict(block)
+        for name in FIELDS:
+            if isinstance(value := block.get(name), list):
+                changed[name] = [self._restore_part(part) for part in value]
+        refs = block.get("whole")
+        if isinstance(refs, dict):
+            texts = {name: self._text(ref) for name, ref in refs.items() if name in FIELDS}
+            if None not in texts.values():
+                changed.update(texts)
+                del changed["whole"]
+                if changed.get("output") in refs.values():
+                    del changed["output"]
+        return changed if changed != block else block
+
+    def _restore_part(self, part: Any) -> Any:
+        ref = part.get("output") if isinstance(part, dict) else None
+        text = self._text(ref) if isinstance(ref, dict) else None
+        if text is None:
+            return part
+        return {**{name: value for name, value in part.items() if name != "output"}, "text": text}
+
+    def _text(self, ref: Any) -> str | None:
+        """Return the text of an output, or None when it cannot be read."""
+        try:
+            return self.get(ref).decode("utf-8", "surrogatepass")
+        except (AttributeError, LogError, UnicodeDecodeError):
+            return None
+
     def _shorten_part(self, part: Any) -> Any:
-        if not isinstance(part, dict) or not isinstance(part.get("text"), str):
+        if not isinstance(part, dict) or not isinstance(part.get("text"), str) or "output" in part:
             return part
         text, ref = self.shorten_text(part["text"])
         return {**part, "text": text, "output": ref} if ref is not None else part

@@ -32,6 +32,7 @@ from .tree_fold import SNAPSHOT, TreeFold
 from .views import (
     COMPACT_AT,
     Conversation,
+    Entry,
     Message,
     ToolCall,
     are_plain,
@@ -205,7 +206,7 @@ class LiveSession(Handle):
         is running or waiting is never covered.
         """
         seq = self._view().seq if upto is None else self.find(upto).seq
-        view = self.conversation()
+        view = self.conversation(whole=False)
         for call in view.open_calls:
             if call.fate in ("running", "waiting"):
                 seq = min(seq, self.find(call.record).seq - 1)
@@ -289,24 +290,35 @@ class LiveSession(Handle):
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────
 
-    def messages(self, *, repaired: bool = True, partial: bool = True) -> list[Message]:
-        """Return the messages for the model.
+    def messages(
+        self, *, repaired: bool = True, partial: bool = True, whole: bool = True
+    ) -> list[Message]:
+        """Return the messages for the model, as they were appended.
 
-        Writes nothing: open calls are closed in the view only.
+        Without `whole`, of long tool outputs only head and tail. Writes nothing: open calls are
+        closed in the view only.
         """
         position = self._view().seq
         mark, nodes = self._visible(position)
         if are_plain(nodes):
             return [*summary_of(mark), *[node.payload for node in nodes]]
-        return self._assemble(position, mark, nodes, repaired, partial).messages
+        return self._assemble(position, mark, nodes, repaired, partial, whole).messages
 
     def conversation(
-        self, at: RecordRef | None = None, *, repaired: bool = True, partial: bool = True
+        self,
+        at: RecordRef | None = None,
+        *,
+        repaired: bool = True,
+        partial: bool = True,
+        whole: bool = True,
     ) -> Conversation:
-        """Return the messages in view, each with its record, and the calls without a result."""
+        """Return the messages in view, each with its record, and the calls without a result.
+
+        Without `whole`, of long tool outputs only head and tail.
+        """
         tree = self._view()
         position = tree.seq if at is None else self.find(at).seq
-        return self._assemble(position, *self._visible(position), repaired, partial)
+        return self._assemble(position, *self._visible(position), repaired, partial, whole)
 
     def at(self, record: RecordRef) -> Conversation:
         """Return the conversation as it was right after that record."""
@@ -346,7 +358,8 @@ class LiveSession(Handle):
         The default for `usage` is that of the last message in view that has one.
         """
         if usage is None:
-            views = (message.get("usage") for message in reversed(self.messages(repaired=False)))
+            shown = self.messages(repaired=False, whole=False)
+            views = (message.get("usage") for message in reversed(shown))
             usage = next((last for last in views if isinstance(last, dict)), None)
         return should_compact(usage, window, threshold)
 
@@ -479,16 +492,26 @@ class LiveSession(Handle):
         nodes: list[LogRecord],
         repaired: bool,
         partial: bool,
+        whole: bool,
     ) -> Conversation:
-        return assemble(
+        view = assemble(
             mark,
             nodes,
-            lambda calls, seq: self._find_fates(calls, seq, position),
+            lambda calls, seq: self._find_fates(calls, seq, position, whole),
             partial=partial,
             repaired=repaired,
         )
+        if not whole:
+            return view
+        return Conversation([self._restore(entry) for entry in view.entries], view.open_calls)
 
-    def _find_fates(self, calls: list[ToolCall], seq: int, position: int) -> list[ToolCall]:
+    def _restore(self, entry: Entry) -> Entry:
+        message = self._outputs.restore(entry.message)
+        return entry if message is entry.message else Entry(message, entry.record)
+
+    def _find_fates(
+        self, calls: list[ToolCall], seq: int, position: int, whole: bool
+    ) -> list[ToolCall]:
         tree, is_elsewhere = self._view(), self._runs_elsewhere()
         if not tree.has_ledger and not is_elsewhere:
             return calls
@@ -499,6 +522,7 @@ class LiveSession(Handle):
             position,
             tells_starts=tree.tells_starts,
             is_elsewhere=is_elsewhere,
+            output_of=self._outputs.restore_output if whole else _recorded_output,
         )
 
     def _runs_elsewhere(self) -> bool:
@@ -571,3 +595,7 @@ class LiveSession(Handle):
         """Bring the snapshot of the state forward, also when only messages were appended."""
         self._run_saved = self._fold.tree.seq if self._fold.tree is not None else -1
         self._own_run().save()
+
+
+def _recorded_output(payload: dict[str, Any]) -> Any:
+    return payload.get("output")

@@ -6,7 +6,7 @@ bytes and not decoded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -28,19 +28,23 @@ def find_fates(
     *,
     tells_starts: bool,
     is_elsewhere: bool,
+    output_of: Callable[[dict[str, Any]], Any],
 ) -> list[ToolCall]:
     """Return the calls with their fate between record `seq`, which holds the first, and `position`.
 
     `tells_starts`: the writer of this log records when tools begin, so a call without that record
     has not begun. `is_elsewhere`: another process holds the lease, so what looks interrupted may be
-    running there.
+    running there. `output_of`: the output in the payload of a record.
     """
     notes: dict[str, dict[str, LogRecord]] = {call.call_id: {} for call in calls}
     for record in _iter_ledger(reader, seq):
         id = record.payload.get("call_id")
         if isinstance(id, str) and id in notes and seq < record.seq <= position:
             _note(notes[id], record)
-    return [_with_fate(call, notes[call.call_id], tells_starts, is_elsewhere) for call in calls]
+    return [
+        _with_fate(call, notes[call.call_id], tells_starts, is_elsewhere, output_of)
+        for call in calls
+    ]
 
 
 def _note(notes: dict[str, LogRecord], record: LogRecord) -> None:
@@ -51,7 +55,11 @@ def _note(notes: dict[str, LogRecord], record: LogRecord) -> None:
 
 
 def _with_fate(
-    call: ToolCall, notes: dict[str, LogRecord], tells_starts: bool, is_elsewhere: bool
+    call: ToolCall,
+    notes: dict[str, LogRecord],
+    tells_starts: bool,
+    is_elsewhere: bool,
+    output_of: Callable[[dict[str, Any]], Any],
 ) -> ToolCall:
     started, finished = notes.get("tool_started"), notes.get("tool_finished")
     replay = started.payload.get("replay") if started else None
@@ -61,7 +69,7 @@ def _with_fate(
     }
     if finished is not None:
         about |= {
-            "output": finished.payload.get("output"),
+            "output": output_of(finished.payload),
             "is_error": finished.payload.get("is_error") is True,
         }
     return msgspec.structs.replace(call, fate=_fate(notes, tells_starts, is_elsewhere), **about)

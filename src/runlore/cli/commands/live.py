@@ -152,7 +152,7 @@ def show(
     With --json an object: session, messages, open_calls, branches, problems (docs/json.md).
     """
     with opened(store, session) as live:
-        view = live.conversation(at=record_name(at))
+        view = live.conversation(at=record_name(at), whole=full)
         lines = live.branches()
         if is_json:
             write_json(
