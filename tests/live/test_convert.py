@@ -2,13 +2,14 @@
 lost on the way."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore.live import views
+from runlore.live import SessionStore, views
 from runlore.live.convert import (
     from_anthropic,
     from_openai_chat,
@@ -378,3 +379,147 @@ def test_results_of_any_content_are_taken() -> None:
         ]
     )
     assert parts["messages"][2]["content"][0]["content"] == [{"type": "text", "text": "text"}]
+
+
+RESPONSES: list[dict[str, Any]] = [
+    {"role": "developer", "content": "Be brief."},
+    {
+        "type": "message",
+        "id": "msg_0",
+        "role": "user",
+        "status": "completed",
+        "content": [
+            {"type": "input_text", "text": "Look"},
+            {"type": "input_image", "file_id": "file_1", "detail": "high"},
+            {"type": "input_image", "image_url": "https://example.com/a.png", "detail": "low"},
+            {"type": "input_file", "file_id": "file_2"},
+            {"type": "input_file", "file_url": "https://example.com/a.pdf"},
+        ],
+    },
+    {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "…"},
+    {
+        "type": "message",
+        "id": "msg_1",
+        "role": "assistant",
+        "status": "completed",
+        "content": [
+            {
+                "type": "output_text",
+                "text": "See the source.",
+                "annotations": [{"type": "url_citation", "url": "https://example.com"}],
+                "logprobs": [],
+            },
+            {"type": "refusal", "refusal": "Not that."},
+        ],
+    },
+    {"type": "message", "id": "msg_2", "role": "assistant", "content": []},
+    {
+        "type": "function_call",
+        "id": "fc_1",
+        "call_id": "c1",
+        "name": "run",
+        "arguments": '{"b": 1,  "a": 2}',
+        "status": "completed",
+    },
+    {
+        "type": "function_call_output",
+        "id": "fco_1",
+        "call_id": "c1",
+        "output": [{"type": "input_image", "file_id": "file_3"}],
+        "status": "completed",
+    },
+    {"type": "web_search_call", "id": "ws_1", "status": "completed"},
+]
+
+
+def test_every_item_of_openai_responses_goes_out_as_it_came_in() -> None:
+    messages = from_openai_responses({"output": RESPONSES})
+    messages = json.loads(json.dumps(messages))  # As a log gives it back.
+    assert to_openai_responses(messages)["input"] == RESPONSES
+    assert json.dumps(to_openai_responses(messages)["input"]) == json.dumps(RESPONSES)
+    sent = json.dumps([to_anthropic(messages), to_openai_chat(messages)])
+    assert "native" not in sent
+    assert "fc_1" not in sent
+    assert "file_1" not in json.dumps(to_anthropic(messages))
+    assert "file_2" in json.dumps(to_openai_chat(messages))
+
+
+def test_a_block_that_was_changed_goes_out_as_it_is() -> None:
+    messages = from_openai_responses(RESPONSES)
+    messages[1] = {**messages[1], "content": "Something else"}
+    said = messages[2]["content"]
+    said[1] = {**said[1], "text": "Redacted."}
+    items = to_openai_responses(messages)["input"]
+    assert items[1]["content"] == [{"type": "input_text", "text": "Something else"}]
+    assert {"type": "output_text", "text": "Redacted."} in items[3]["content"]
+    assert "See the source." not in json.dumps(items)
+
+
+CHAT: list[dict[str, Any]] = [
+    {"role": "developer", "content": "Be brief."},
+    {
+        "role": "user",
+        "name": "ann",
+        "content": [
+            {"type": "text", "text": "Look"},
+            {
+                "type": "image_url",
+                "image_url": {"url": "https://example.com/a.png", "detail": "low"},
+            },
+            {"type": "file", "file": {"file_id": "file_1"}},
+            {"type": "input_audio", "input_audio": {"data": "aGk=", "format": "wav"}},
+        ],
+    },
+    {
+        "role": "assistant",
+        "content": None,
+        "refusal": None,
+        "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "run", "arguments": '{"a":  1}'}}
+        ],
+    },
+    {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "done"}]},
+    {"role": "assistant", "content": "Done.", "audio": {"id": "audio_1"}},
+]
+
+
+def test_every_message_of_openai_chat_goes_out_as_it_came_in() -> None:
+    messages = json.loads(json.dumps(from_openai_chat(CHAT)))
+    assert to_openai_chat(messages)["messages"] == CHAT
+    assert "native" not in json.dumps([to_anthropic(messages), to_openai_responses(messages)])
+
+
+def test_signed_thinking_comes_back_to_anthropic() -> None:
+    request = {
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Think."}, PNG, PDF]},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
+                    {"type": "redacted_thinking", "data": "eHg="},
+                    {"type": "text", "text": "Done.", "citations": [{"type": "page_location"}]},
+                ],
+            },
+        ]
+    }
+    assert to_anthropic(from_anthropic(request)) == request
+
+
+def test_raw_messages_of_openai_chat_are_calls_and_results(tmp_path: Path) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": '{"a":1}'}}
+    raw: list[dict[str, Any]] = [
+        {"role": "user", "content": "Run it."},
+        {"role": "assistant", "content": "Yes.", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "done"},
+    ]
+    with SessionStore(tmp_path).create() as session:
+        session.append_many(raw)
+        assert session.recover().calls == []
+        messages = session.messages()
+    assert messages[2]["content"] == [
+        {"type": "tool_result", "tool_use_id": "c1", "content": "done"}
+    ]
+    assert to_openai_chat(messages)["messages"] == raw
+    assert to_openai_chat(raw)["messages"] == raw
+    assert to_anthropic(raw)["messages"][2]["content"][0]["type"] == "tool_result"

@@ -895,7 +895,11 @@ def test_a_batch_that_made_the_session_is_given_back_as_it_was(store: SessionSto
 def test_of_a_batch_only_what_is_not_known_is_appended(store: SessionStore) -> None:
     session = store.create(id="one")
     first = session.record("note", {"n": 1, "at": (1, 2)}, key="a")
-    items = [("note", {"n": 1, "at": (1, 2)}, "a"), ("note", {"n": 2}, "b"), ("note", {}, None)]
+    items: list[Any] = [
+        ("note", {"n": 1, "at": (1, 2)}, "a"),
+        ("note", {"n": 2}, "b"),
+        ("note", {}, None),
+    ]
     for handle in (session, store.open("one")):
         records = handle.record_many(items)
         assert (records[0].seq, records[0].id) == (first.seq, first.id)

@@ -13,11 +13,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from .views import Message, adjacent, calls_of, results_of
+from .views import Message, adjacent, calls_of, chat_calls, parse_arguments, results_of
 
 Block = dict[str, Any]
 
-OURS = frozenset({"display_text", "model_text", "output", "whole", "meta", "native"})
+OURS = frozenset({"display_text", "model_text", "output", "whole", "meta", "native", "native_chat"})
 """Fields of blocks that only runlore uses."""
 BEGINNING = "(The beginning of the conversation is not included.)"
 
@@ -66,6 +66,8 @@ def from_anthropic(request: Mapping[str, Any] | Sequence[Message]) -> list[Messa
 
 def _for_anthropic(block: Block) -> Block | None:
     kind = block.get("type")
+    if _file_id(block):
+        return None
     clean = {name: value for name, value in block.items() if name not in OURS}
     if kind == "text":
         # Blank text is refused.
@@ -107,22 +109,42 @@ def to_openai_chat(messages: Sequence[Message]) -> dict[str, Any]:
 
 
 def from_openai_chat(request: Mapping[str, Any] | Sequence[Message]) -> list[Message]:
+    """Return the messages of a request.
+
+    A message that our shape does not hold in full (names, details, refusals) is kept beside it in
+    `native_chat`, so that `to_openai_chat` gives back what came in.
+    """
     converted: list[Message] = []
     for message in request.get("messages", ()) if isinstance(request, Mapping) else request:
         if _role(message) == "tool":
-            _add_result(converted, message.get("tool_call_id"), message.get("content"))
+            _add_result(converted, _chat_result(message))
         else:
-            content = [
-                *_from_parts(message.get("content")),
-                *_from_chat_calls(message.get("tool_calls")),
-            ]
-            role = "system" if _role(message) == "developer" else _role(message)
-            converted.append({"role": role, "content": _simple(content)})
+            converted.append(_chat_message(message))
     return converted
 
 
+def _chat_result(message: Mapping[str, Any]) -> Block:
+    block = _result_of(message.get("tool_call_id"), message.get("content"))
+    is_all = [*_chat({"role": "user", "content": [block]})] == [message]
+    return block if is_all else {**block, "native_chat": dict(message)}
+
+
+def _chat_message(message: Mapping[str, Any]) -> Message:
+    content = [
+        *_from_parts(message.get("content")),
+        *chat_calls(message.get("tool_calls")),
+    ]
+    role = "system" if _role(message) == "developer" else _role(message)
+    converted: Message = {"role": role, "content": _simple(content)}
+    is_all = [*_chat(converted)] == [message]
+    return converted if is_all else {**converted, "native_chat": dict(message)}
+
+
 def _chat(message: Message) -> Iterator[Message]:
-    role, blocks = _role(message), _sendable(message)
+    role, blocks, native = _role(message), _sendable(message), message.get("native_chat")
+    if isinstance(native, dict) and _chat_message(native) == message:
+        yield native
+        return
     if role == "system":
         yield {"role": "system", "content": "\n\n".join(_texts(message))}
         return
@@ -132,14 +154,16 @@ def _chat(message: Message) -> Iterator[Message]:
         return
     results = [block for block in blocks if block.get("type") == "tool_result"]
     for block in results:
-        yield {
-            "role": "tool",
-            "tool_call_id": block.get("tool_use_id"),
-            "content": _result_text(block),
-        }
+        native = block.get("native_chat")
+        if isinstance(native, dict) and _chat_result(native) == block:
+            yield native
+        else:
+            text = _result_text(block)
+            yield {"role": "tool", "tool_call_id": block.get("tool_use_id"), "content": text}
     pictures = [
         part
         for block in results
+        if "native_chat" not in block
         for part in _result_parts(block)
         if part.get("type") in ("image", "document")
     ]
@@ -171,6 +195,8 @@ def _chat_assistant(blocks: list[Block]) -> Message | None:
 
 def _chat_part(block: Block) -> Block | None:
     kind = block.get("type")
+    if file_id := _file_id(block):
+        return {"type": "file", "file": {"file_id": file_id}}
     if kind == "text" and block.get("text"):
         return {"type": "text", "text": block["text"]}
     url = _url(block)
@@ -202,77 +228,125 @@ def to_openai_responses(messages: Sequence[Message]) -> dict[str, Any]:
 
 
 def from_openai_responses(request: Mapping[str, Any] | Sequence[Message]) -> list[Message]:
+    """Return the messages of a request or a response.
+
+    An item that our shape does not hold in full (ids, status, annotations, files) is kept beside it
+    in `native`, so that `to_openai_responses` gives back what came in.
+    """
     items = (
         request.get("input", request.get("output", ())) if isinstance(request, Mapping) else request
     )
-    converted: list[Message] = (
-        [{"role": "user", "content": items}] if isinstance(items, str) else []
-    )
-    for item in items if not isinstance(items, str) else ():
-        kind = item.get("type", "message")
-        if kind == "function_call_output":
-            _add_result(converted, item.get("call_id"), item.get("output"))
-        elif kind == "function_call":
-            block = {
-                "type": "tool_use",
-                "id": item.get("call_id"),
-                "name": item.get("name"),
-                "input": _parsed(item.get("arguments")),
-            }
-            _add_block(converted, block)
-        elif kind == "reasoning":
-            _add_block(
-                converted,
-                {"type": "thinking", "thinking": _summary_text(item), "native": dict(item)},
-            )
-        elif kind == "message":
-            role = "system" if _role(item) == "developer" else _role(item)
-            blocks = [*_from_parts(item.get("content"))]
-            if role == "assistant":
-                for block in blocks:
-                    _add_block(converted, block)
-            else:
-                converted.append({"role": role, "content": _simple(blocks)})
-        else:  # Unknown items are kept and returned unchanged.
-            _add_block(converted, {"type": kind, "native": dict(item)})
+    if isinstance(items, str):
+        return [{"role": "user", "content": items}]
+    converted: list[Message] = []
+    for item in items:
+        role, blocks = _native_blocks(item)
+        if role == "assistant":
+            for block in blocks:
+                _add_block(converted, block)
+        elif item.get("type") == "function_call_output":
+            _add_result(converted, blocks[0])
+        else:
+            converted.append(_item_message(item))
     return [{**message, "content": _simple(message["content"])} for message in converted]
 
 
+def _blocks_of(item: Mapping[str, Any]) -> tuple[str, list[Block]]:
+    """Return the role of an item and its blocks in our shape."""
+    kind = item.get("type", "message")
+    if kind == "function_call_output":
+        return "user", [_result_of(item.get("call_id"), item.get("output"))]
+    if kind == "function_call":
+        name, arguments = item.get("name"), parse_arguments(item.get("arguments"))
+        call = {"type": "tool_use", "id": item.get("call_id"), "name": name, "input": arguments}
+        return "assistant", [call]
+    if kind == "reasoning":
+        thinking = {"type": "thinking", "thinking": _summary_text(item), "native": dict(item)}
+        return "assistant", [thinking]
+    if kind == "message":
+        role = "system" if _role(item) == "developer" else _role(item)
+        return role, [*_from_parts(item.get("content"))]
+    return "assistant", [{"type": kind, "native": dict(item)}]
+
+
+def _native_blocks(item: Mapping[str, Any]) -> tuple[str, list[Block]]:
+    """Return role and blocks, with the item in `native` of the first if they do not hold all of it.
+
+    The others have an empty `native`: they belong to the same item.
+    """
+    role, blocks = _blocks_of(item)
+    if [*_items({"role": role, "content": blocks})] == [item] or (blocks and "native" in blocks[0]):
+        return role, blocks
+    if role == "assistant" and not blocks:
+        return role, [{"type": "message", "native": dict(item)}]
+    first = [{**block, "native": dict(item)} for block in blocks[:1]]
+    return role, first + [{**block, "native": {}} for block in blocks[1:]]
+
+
+def _item_message(item: Mapping[str, Any]) -> Message:
+    """Return the message of a user or of the system; `native` stands beside its content."""
+    role, blocks = _blocks_of(item)
+    message: Message = {"role": role, "content": _simple(blocks)}
+    return message if [*_items(message)] == [item] else {**message, "native": dict(item)}
+
+
 def _items(message: Message) -> Iterator[dict[str, Any]]:
-    role = _role(message)
+    role, native = _role(message), message.get("native")
+    if isinstance(native, dict) and role != "assistant" and _item_message(native) == message:
+        yield native
+        return
     texts = "output_text" if role == "assistant" else "input_text"
+    blocks = _sendable(message)
     parts: list[Block] = []
-    for block in _sendable(message):
-        kind, native = block.get("type"), block.get("native")
-        item: dict[str, Any] | None = None
-        if kind == "tool_use":
-            item = {
-                "type": "function_call",
-                "call_id": block.get("id"),
-                "name": block.get("name", ""),
-                "arguments": _arguments(block),
-            }
-        elif kind == "tool_result":
-            item = {
-                "type": "function_call_output",
-                "call_id": block.get("tool_use_id"),
-                "output": _result_output(block),
-            }
-        elif isinstance(native, dict) and native.get("type") in ("reasoning", kind):
-            item = native
+    place = 0
+    while place < len(blocks):
+        item, count = _item_at(blocks, place)
         if item is None:
-            if part := _input_part(block, texts):
+            if part := _input_part(blocks[place], texts):
                 parts.append(part)
-            continue
-        if parts:
-            yield {"type": "message", "role": role, "content": parts}
-            parts = []
-        yield item
+        else:
+            if parts:
+                yield {"type": "message", "role": role, "content": parts}
+                parts = []
+            yield item
+        place += count
     if parts:
         yield {"type": "message", "role": role, "content": parts}
 
 
+def _item_at(blocks: list[Block], place: int) -> tuple[dict[str, Any] | None, int]:
+    """Return the item that begins with a block, and its number of blocks.
+
+    None for a part of a message. A block that was changed since is not what its item says.
+    """
+    block = blocks[place]
+    kind, native = block.get("type"), block.get("native")
+    if isinstance(native, dict) and native:
+        if native.get("type") in ("reasoning", kind) and kind not in ("tool_use", "tool_result"):
+            return native, 1
+        expected = _native_blocks(native)[1]
+        if expected and blocks[place : place + len(expected)] == expected:
+            return native, len(expected)
+    if kind == "tool_use":
+        return {
+            "type": "function_call",
+            "call_id": block.get("id"),
+            "name": block.get("name", ""),
+            "arguments": _arguments(block),
+        }, 1
+    if kind == "tool_result":
+        return {
+            "type": "function_call_output",
+            "call_id": block.get("tool_use_id"),
+            "output": _result_output(block),
+        }, 1
+    return None, 1
+
+
 def _input_part(block: Block, texts: str) -> Block | None:
+    if file_id := _file_id(block):
+        kind = "input_image" if block.get("type") == "image" else "input_file"
+        return {"type": kind, "file_id": file_id}
     part = _chat_part(block)
     if part is None:
         return None
@@ -371,19 +445,22 @@ def _arguments(block: Block) -> str:
     )
 
 
-def _parsed(arguments: Any) -> Any:
-    """Return arguments as a value. Text that is not JSON, which a model may write, stays text."""
-    if not isinstance(arguments, str):
-        return arguments if arguments is not None else {}
-    try:
-        return json.loads(arguments) if arguments else {}
-    except (ValueError, RecursionError):
-        return arguments
-
-
 def _source(block: Block) -> dict[str, Any]:
     source = block.get("source")
     return source if isinstance(source, dict) else {}
+
+
+def _file_id(block: Block) -> str | None:
+    """Return the id of a file that was uploaded to OpenAI; no other provider knows it."""
+    file_id = _source(block).get("file_id")
+    is_ours = _source(block).get("provider") == "openai" and isinstance(file_id, str)
+    return str(file_id) if is_ours else None
+
+
+def _file_source(part: Mapping[str, Any], url: Any) -> dict[str, Any]:
+    if url is None and isinstance(part.get("file_id"), str):
+        return {"type": "file", "provider": "openai", "file_id": part["file_id"]}
+    return _from_url(url)
 
 
 def _url(block: Block) -> str | None:
@@ -414,36 +491,25 @@ def _from_parts(content: Any) -> Iterator[Block]:
             yield _text_block(str(part.get("text", part.get("refusal", ""))))
         elif kind in ("image_url", "input_image"):
             image = part.get("image_url")
-            yield {
-                "type": "image",
-                "source": _from_url(image.get("url") if isinstance(image, dict) else image),
-            }
+            url = image.get("url") if isinstance(image, dict) else image
+            yield {"type": "image", "source": _file_source(part, url)}
         elif kind in ("file", "input_file"):
             file = part["file"] if isinstance(part.get("file"), dict) else part
             yield {
                 "type": "document",
                 "title": file.get("filename"),
-                "source": _from_url(file.get("file_data") or file.get("file_url")),
+                "source": _file_source(file, file.get("file_data") or file.get("file_url")),
             }
         elif isinstance(part, dict):
             yield dict(part)
 
 
-def _from_chat_calls(calls: Any) -> Iterator[Block]:
-    for call in calls if isinstance(calls, list) else ():
-        function = call.get("function") if isinstance(call, dict) else None
-        if isinstance(function, dict):
-            yield {
-                "type": "tool_use",
-                "id": call.get("id"),
-                "name": function.get("name"),
-                "input": _parsed(function.get("arguments")),
-            }
-
-
-def _add_result(messages: list[Message], id: Any, output: Any) -> None:
+def _result_of(id: Any, output: Any) -> Block:
     content: Any = output if isinstance(output, str) else [*_from_parts(output)]
-    block = {"type": "tool_result", "tool_use_id": id, "content": content}
+    return {"type": "tool_result", "tool_use_id": id, "content": content}
+
+
+def _add_result(messages: list[Message], block: Block) -> None:
     last = messages[-1]["content"] if messages and messages[-1]["role"] == "user" else None
     if isinstance(last, list) and last and all(one.get("type") == "tool_result" for one in last):
         last.append(block)

@@ -234,7 +234,8 @@ class Index:
     def _update_changed(self, db: apsw.Connection, look: Look) -> None:
         """Read the logs that are longer or shorter than recorded."""
         folder = os.fspath(self._folder)
-        for id, recorded_bytes in db.execute("select id, size_bytes from sessions").fetchall():
+        rows: list[Any] = db.execute("select id, size_bytes from sessions").fetchall()
+        for id, recorded_bytes in rows:
             try:
                 size_bytes = os.stat(f"{folder}/{id}/{LOG}").st_size
             except OSError:  # It was deleted; the folder's time shows that.

@@ -119,7 +119,11 @@ def assemble(
 def are_plain(nodes: Sequence[LogRecord]) -> bool:
     """Return True if all records are messages of text alone, which is common and cheap to show."""
     return all(
-        node.type == "message" and type(node.payload.get("content")) is str for node in nodes
+        node.type == "message"
+        and type(node.payload.get("content")) is str
+        and "tool_call_id" not in node.payload
+        and "tool_calls" not in node.payload
+        for node in nodes
     )
 
 
@@ -130,11 +134,52 @@ def summary_of(mark: LogRecord | None) -> list[Message]:
 
 def adjacent(messages: Sequence[Message]) -> list[Message]:
     """Return the messages with a result right after every call, as providers require."""
+    messages = [as_blocks(message) for message in messages]
     if is_in_order(messages):
-        return list(messages)
+        return messages
     entries = [Entry(message) for message in messages]
     calls = [msgspec.structs.replace(call, fate="open") for _, call in _unanswered(entries)]
     return [entry.message for entry in close_calls(entries, {call.call_id: call for call in calls})]
+
+
+def as_blocks(message: Message) -> Message:
+    """Return a raw message of OpenAI chat with its calls, or with its result, as blocks.
+
+    Other messages are returned unchanged.
+    """
+    id, calls = message.get("tool_call_id"), message.get("tool_calls")
+    if message.get("role") == "tool" and isinstance(id, str):
+        result = {"type": "tool_result", "tool_use_id": id, "content": message.get("content")}
+        return {"role": "user", "content": [result]}
+    if message.get("role") != "assistant" or not isinstance(calls, list):
+        return message
+    text = message.get("content")
+    blocks = [{"type": "text", "text": text}] if isinstance(text, str) and text else text or []
+    rest = {name: value for name, value in message.items() if name != "tool_calls"}
+    return {**rest, "content": [*blocks, *chat_calls(calls)]}
+
+
+def chat_calls(calls: Any) -> Iterator[dict[str, Any]]:
+    """Yield the calls of an OpenAI chat message as blocks."""
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict):
+            yield {
+                "type": "tool_use",
+                "id": call.get("id"),
+                "name": function.get("name"),
+                "input": parse_arguments(function.get("arguments")),
+            }
+
+
+def parse_arguments(arguments: Any) -> Any:
+    """Return arguments as a value. Text that is not JSON, which a model may write, stays text."""
+    if not isinstance(arguments, str):
+        return arguments if arguments is not None else {}
+    try:
+        return json.loads(arguments) if arguments else {}
+    except (ValueError, RecursionError):
+        return arguments
 
 
 def is_in_order(messages: Iterable[Message]) -> bool:
@@ -389,7 +434,7 @@ def _is_other_than_results(message: Message) -> bool:
 def _entries_of(nodes: Sequence[LogRecord], partial: bool) -> Iterator[Entry]:
     for place, node in enumerate(nodes):
         if node.type == "message":
-            yield Entry(node.payload, node)
+            yield Entry(as_blocks(node.payload), node)
         elif node.type == "partial" and partial and not _is_superseded(nodes, place):
             yield Entry(_without_calls(node.payload), node)
 
