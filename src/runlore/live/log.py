@@ -28,7 +28,8 @@ from .index import Index, SessionInfo
 from .liveness import LOST_AFTER, Mark, Stale, recover, stale
 from .log_file import Durability
 from .log_reader import LOG, Problem
-from .session import Branch, LiveSession, Recovery
+from .session import Branch, LiveSession
+from .tool_calls import Recovery
 
 __all__ = [
     "Branch",

@@ -26,7 +26,7 @@ from .log_file import Item
 from .outputs import Outputs
 from .skills import SkillLog, SkillRun
 from .state import StateHandle
-from .tool_calls import find_fates
+from .tool_calls import Recovery, find_fates
 from .tree import MESSAGES, Tree
 from .tree_fold import SNAPSHOT, TreeFold
 from .views import (
@@ -74,29 +74,6 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
     messages: int
     is_active: bool
     ts: datetime
-
-
-class Recovery(msgspec.Struct, frozen=True):
-    """The calls that have no result in the conversation after a crash, by what is known of them."""
-
-    calls: list[ToolCall]
-
-    def of(self, fate: str) -> list[ToolCall]:
-        return [call for call in self.calls if call.fate == fate]
-
-    @property
-    def settled(self) -> list[ToolCall]:
-        """Calls that finished according to the log; the view shows their output."""
-        return self.of("settled")
-
-    @property
-    def not_started(self) -> list[ToolCall]:
-        return self.of("not_started")
-
-    @property
-    def unknown(self) -> list[ToolCall]:
-        """Calls that began and may not have ended. `replay` says whether they may be run again."""
-        return self.of("unknown")
 
 
 class LiveSession(Handle):

@@ -20,6 +20,29 @@ MARK = b'"t":"tool_'
 TYPES = frozenset({"tool_started", "tool_waiting", "tool_finished"})
 
 
+class Recovery(msgspec.Struct, frozen=True):
+    """The calls that have no result in the conversation after a crash, by what is known of them."""
+
+    calls: list[ToolCall]
+
+    def of(self, fate: str) -> list[ToolCall]:
+        return [call for call in self.calls if call.fate == fate]
+
+    @property
+    def settled(self) -> list[ToolCall]:
+        """Calls that finished according to the log; the view shows their output."""
+        return self.of("settled")
+
+    @property
+    def not_started(self) -> list[ToolCall]:
+        return self.of("not_started")
+
+    @property
+    def unknown(self) -> list[ToolCall]:
+        """Calls that began and may not have ended. `replay` says whether they may be run again."""
+        return self.of("unknown")
+
+
 def find_fates(
     reader: LogReader,
     calls: list[ToolCall],
