@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
-from ..store import Filter, SessionLine, Store
+from ..store import SessionLine, Store
 
 MIN_ID = 8
 """Characters of an id in a listing. People remember them at a glance, and they are unique among ten
@@ -22,9 +22,6 @@ second limit is for the session's own part of a subagent's name."""
 
 HANDLE = "+"
 """Begins a handle. Shells leave it as it is."""
-
-MAX_LOOKUPS = 1000
-"""For up to this many sessions the store is asked one by one for others that begin alike."""
 
 
 def names(store: Store, uids: Sequence[str]) -> dict[str, str]:
@@ -81,10 +78,7 @@ def handle(uid: str) -> str:
     return HANDLE + blake2b(uid.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
-def _similar(store: Store, uids: Sequence[str]) -> Iterable[str]:
-    """Return the uids that begin like these; all uids if these are many."""
-    every = Filter(parents_only=False)
-    if len(uids) > MAX_LOOKUPS:
-        return store.sessions.uids(every)
+def _similar(store: Store, uids: Sequence[str]) -> list[str]:
+    """Return the uids that begin like these, and maybe others."""
     begins = {uid.partition(":")[2][:MIN_ID].partition("/")[0] for uid in uids}
-    return {uid for begin in begins for uid in store.sessions.uids(every._replace(name=begin))}
+    return store.sessions.uids_beginning(begins)

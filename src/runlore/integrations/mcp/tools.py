@@ -439,12 +439,8 @@ def cost(store: Store, config: Config, args: arguments.Usage, place: Place | Non
 def _row(store: Store, at: int, row: usage.Row, made: usage.Report) -> Entry:
     title = ""
     if made.by in ("session", "subagent") and row.key:
-        found = store.sessions.select(Filter(name=row.key, parents_only=False), limit=1)
-        title = (
-            f"  {line(found[0].title, 80)}"
-            if found and found[0].uid == row.key and found[0].title
-            else ""
-        )
+        _, called, _ = store.sessions.labels([row.key]).get(row.key, ("", None, None))
+        title = f"  {line(called, 80)}" if called else ""
     sums, remarks = _totals(row), []
     words = ", ".join(f"{name} {value}" for name, value in sums.items() if name != "recorded_calls")
     if alone := made.alone.get(row.key):
