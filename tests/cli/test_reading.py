@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ import pytest
 
 import tests.toy as toy_module
 from runlore import config, query
-from runlore.adapters import Facts
+from runlore.adapters import Facts, Position, Record, Source
 from runlore.cli.commands import show
+from runlore.errors import ReadError
 from runlore.model import Session, SessionEvent
 from runlore.query import synced_mark
 from tests.cli.conftest import Run
@@ -530,6 +532,34 @@ def test_agents_tells_what_an_agent_does_not(
     monkeypatch.setattr(Toy, "lacks", ("tokens", "times"), raising=False)
     assert json.loads(run("agents", "--json").stdout)[0]["lacks"] == ["tokens", "times"]
     assert "tokens, times" in run("agents").stdout
+
+
+def test_agents_tells_of_files_of_which_none_was_understood(
+    run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Toy, source: Source, since: Position | None) -> Iterator[Record]:
+        raise ReadError(source.path, "no whole document")
+        yield
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Toy, "read", refuse)
+        run("sync")
+    (row,) = json.loads(run("agents", "--json").stdout)
+    assert (row["sessions"], row["sources"], row["not_understood"]) == (0, 2, 2)
+    assert run("agents").stderr == (
+        "warning: toy: 2 files, none understood; `runlore sync --agent toy` says why, and a newer"
+        " runlore may understand more\n"
+    )
+    for file in root.iterdir():
+        file.unlink()
+    run("sync")
+    assert run("agents").stderr == "", "they are gone"
+
+
+def test_agents_tells_of_no_file_once_one_was_understood(run: Run, stored: Path) -> None:
+    (row,) = json.loads(run("agents", "--json").stdout)
+    assert row["not_understood"] == 0
+    assert run("agents").stderr == ""
 
 
 def test_agents_works_before_the_first_sync(run: Run, toy: Toy) -> None:
