@@ -98,10 +98,20 @@ def test_ls_dot_is_the_folder_one_is_in(
 def test_ls_says_what_to_do_when_there_is_nothing(run: Run, stored: Path) -> None:
     result = run("ls", "--repo", "nowhere")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert (
-        result.stderr
-        == "no session matches; 2 sessions are stored, `runlore ls` shows the latest\n"
+    assert result.stderr == "no session matches; without --repo nowhere there are 2 sessions\n"
+
+
+def test_ls_names_the_filter_to_drop(run: Run, stored: Path) -> None:
+    def hint(*words: str) -> str:
+        return run("ls", *words).stderr.removeprefix("no session matches; ").rstrip("\n")
+
+    assert hint("--agent", "toy", "--outcome", "fail", "--on", "2020") == (
+        "without --agent toy --on 2020 --outcome fail there are 2 sessions"
+    ), "one of them is not enough"
+    assert hint("--errors", "--text", "beta") == (
+        "without --text beta there is 1 session; without --errors there is 1 session"
     )
+    assert hint("--text", "#urgent") == "without --text '#urgent' there are 2 sessions"
 
 
 def test_ls_tells_how_many_there_are_beyond_the_limit(run: Run, stored: Path) -> None:
@@ -128,7 +138,10 @@ def test_ls_tells_of_the_subagents_that_it_leaves_out(
     )
     run("sync")
     assert "1 of 2 sessions (3 subagents: --all-subagents); --all" in run("ls", "-n", "1").stderr
-    assert "2 sessions and 3 subagents are stored" in run("ls", "--repo", "nowhere").stderr
+    assert run("ls", "--since", "2026-01-01T00:05").stderr == (
+        "no session matches (3 subagents: --all-subagents); without --since 2026-01-01T00:05 there"
+        " are 2 sessions\n"
+    )
     assert "1 of 5 sessions; --all" in run("ls", "-n", "1", "--all-subagents").stderr
 
 

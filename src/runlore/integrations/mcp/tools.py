@@ -181,12 +181,16 @@ def sessions(store: Store, config: Config, args: arguments.Sessions, place: Plac
         pieces=(_listed(at, one) for at, one in enumerate(lines, start)),
         about={"total": store.sessions.count(chosen)},
         hints=(
-            []
-            if lines
-            else ["no session matches all of this; leave something out", *_nothing(store, config)]
+            [] if lines else [*_explain_exclusion(store, chosen, args), *_nothing(store, config)]
         ),
         more=Place(start + most) if len(lines) >= most else None,
     )
+
+
+def _explain_exclusion(store: Store, chosen: Filter, args: arguments.Sessions) -> list[str]:
+    """Return which argument excludes every session."""
+    lines = query.explain_exclusion(chosen, _time_labels(args), store.sessions.count)
+    return [line(one, 300) for one in ("no session matches", *lines)]
 
 
 def _start(store: Store, chosen: Filter, sort: str, place: Place | None) -> int:
@@ -497,7 +501,7 @@ def _check_agent(agent: str | None) -> None:
         raise BadArguments(line(adapters.describe_unknown(agent), 300))
 
 
-def _time_labels(args: arguments.Search) -> dict[str, str]:
+def _time_labels(args: arguments.Search | arguments.Sessions) -> dict[str, str]:
     """Return how the bounds of a time were given, by the field of the filter."""
     if args.on:
         return dict.fromkeys(("since", "until"), f"on:{args.on}")
