@@ -18,7 +18,6 @@ from runlore.config import Config
 from runlore.errors import Ambiguous, ModelError, NotFound, StoreError
 from runlore.query import names as naming
 from runlore.store import FORGOTTEN, Filter, SessionLine, Store, open_for_reading, open_store
-from runlore.store.sql import sessions as stored_sessions
 from runlore.sync import pipeline
 from runlore.text.words import bounds, moment, span
 from runlore.usage import Zone
@@ -156,7 +155,7 @@ def test_short_ids_are_the_same_among_few_and_among_many(
 ) -> None:
     lines = store.sessions.select(Filter(parents_only=False))
     few = naming.short_ids(store, lines)
-    monkeypatch.setattr(stored_sessions, "MAX_IDS_IN_QUERY", 0)
+    monkeypatch.setattr(naming, "MAX_BEGINNINGS", 0)
     assert naming.short_ids(store, lines) == few
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
-from ..store import SessionLine, Store
+from ..store import Filter, SessionLine, Store
 
 MIN_ID = 8
 """Characters of an id in a listing. People remember them at a glance, and they are unique among ten
@@ -22,6 +22,10 @@ second limit is for the session's own part of a subagent's name."""
 
 HANDLE = "+"
 """Begins a handle. Shells leave it as it is."""
+
+MAX_BEGINNINGS = 500
+"""For up to this many different beginnings the store is asked for the sessions that have one of
+them; for more, for all sessions."""
 
 
 def names(store: Store, uids: Sequence[str]) -> dict[str, str]:
@@ -79,6 +83,9 @@ def handle(uid: str) -> str:
 
 
 def _similar(store: Store, uids: Sequence[str]) -> list[str]:
-    """Return the uids that begin like these, and maybe others."""
+    """Return the uids that begin like these; all uids if these are many."""
     begins = {uid.partition(":")[2][:MIN_ID].partition("/")[0] for uid in uids}
-    return store.sessions.uids_beginning(begins)
+    is_few = len(begins) <= MAX_BEGINNINGS
+    return store.sessions.uids(
+        Filter(parents_only=False, beginnings=tuple(sorted(begins)) if is_few else ())
+    )

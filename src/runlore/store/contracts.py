@@ -139,10 +139,6 @@ class Sessions(Protocol):
     def uids(self, chosen: Filter, *, limit: int | None = None) -> list[str]:
         """Return the uids that the filter chooses, in no order; with a limit the newest ones."""
 
-    def uids_beginning(self, begins: Collection[str]) -> list[str]:
-        """Return the uids of sessions whose native ids begin with one of these texts, in no order.
-        All uids if these are many."""
-
     def labels(self, uids: Sequence[str]) -> dict[str, tuple[str, str | None, str | None]]:
         """Return the agent, the title and the repository of these sessions, by uid."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -66,8 +66,8 @@ them."""
 
 TIMES = ("ended", "started")
 
-MAX_IDS_IN_QUERY = 500
-"""Maximum number of ids in one query. For more of them, all sessions are read."""
+_MAX_UIDS_IN_QUERY = 500
+"""Maximum number of uids in one query. For more of them, all sessions are read."""
 
 UNCOVERED = (
     "(analyzed_hash is distinct from content_hash or analyzed_seq is distinct from last_seq)"
@@ -164,23 +164,12 @@ class SqlSessions:
         sql = f"select uid from sessions {where}{newest}"
         return [uid for (uid,) in self.db.all(sql, (*bindings, *values))]
 
-    def uids_beginning(self, begins: Collection[str]) -> list[str]:
-        sql = "select uid from sessions"
-        if len(begins) > MAX_IDS_IN_QUERY:
-            return [uid for (uid,) in self.db.all(sql)]
-        if not begins:
-            return []
-        # Ranges, because an index finds them.
-        tests = ["native_session_id >= ? and native_session_id < ?"] * len(begins)
-        ends = [end for begin in begins for end in (begin, begin + "\U0010ffff")]
-        return [uid for (uid,) in self.db.all(f"{sql} where {' or '.join(tests)}", ends)]
-
     def labels(self, uids: Sequence[str]) -> dict[str, tuple[str, str | None, str | None]]:
         sql = "select uid, flavor, coalesce(name, title), repo from sessions"
         wanted = set(uids)
         if not wanted:
             return {}
-        if len(uids) > MAX_IDS_IN_QUERY:
+        if len(uids) > _MAX_UIDS_IN_QUERY:
             rows = self.db.all(sql)
         else:
             rows = self.db.all(f"{sql} where uid in (?{', ?' * (len(uids) - 1)})", tuple(uids))
