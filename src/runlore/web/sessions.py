@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -104,7 +105,7 @@ def parse_params(params: Mapping[str, str], now: datetime) -> SessionsQuestion:
     sort = given.get("sort", "ended")
     if sort not in SORTS and sort != "relevance":
         raise ModelError(f"sort={sort!r} is not one of {', '.join(SORTS)}, relevance")
-    plain = {name: given.get(name) for name in PLAIN}
+    plain: dict[str, Any] = {name: given.get(name) for name in PLAIN}
     plain["agent"] = agent_of(given)
     since, until = bounds(given.get("since"), given.get("until"), given.get("on"), now)
     chosen = Filter(

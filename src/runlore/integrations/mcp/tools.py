@@ -159,11 +159,10 @@ def _nothing(store: Store, config: Config) -> list[str]:
 # ── sessions ──────────────────────────────────────────────────────────────────────────────────────
 def sessions(store: Store, config: Config, args: arguments.Sessions, place: Place | None) -> Result:
     since, until = _bounds(args)
+    names = ("repo", "cwd", "branch", "model", "machine", "author", "text", "outcome")
+    given: dict[str, Any] = {name: getattr(args, name) or None for name in names}
     chosen = Filter(
-        **{
-            name: getattr(args, name) or None
-            for name in "repo cwd branch model machine author text outcome".split()
-        },
+        **given,
         agent=_agent(args),
         pinned=False,
         since=since,
