@@ -210,7 +210,8 @@ def results(browser: Browser, url: str, text: str) -> list[Hit]:
     with closing(browser.new_context()) as context:
         page = context.new_page()
         page.goto(f"{url}/sessions?q={quote_plus(text)}")
-        return [Hit(*one) for one in page.evaluate(HITS)]
+        given = text.lower().split()
+        return [Hit(link, kind, [*given, *marked]) for link, kind, marked in page.evaluate(HITS)]
 
 
 def opened(browser: Browser, url: str, store: Store, hit: Hit, width: int) -> int:

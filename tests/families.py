@@ -22,16 +22,17 @@ KINDS = ("silent", "declared", "continuation")
 
 
 class Family:
-    """A family that grows, one step at a time. `turns` counts what people asked."""
+    """A family that grows, one step at a time, to a number of sessions. `turns` counts what people
+    asked."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, size: int | None = None) -> None:
         self.rng = random.Random(seed)
         self.entrypoint = self.rng.choice(["cli", "claude-desktop"])
         self.records: dict[str, list[dict[str, Any]]] = {}
         self.turns = 0
         self.hours = 0
         self.ask(self.new_session())
-        size = self.rng.randint(3, 6)
+        size = size or self.rng.randint(3, 6)
         while len(self.records) < size:
             self.step()
 

@@ -451,6 +451,14 @@ def test_advice_has_the_time_as_it_was_given(stores: Stores) -> None:
     assert "no session matches until:2020" in hints(until="2020")
 
 
+def test_the_argument_to_drop_is_named_where_no_session_matches(stores: Stores) -> None:
+    answer = call(stores, "sessions", {"repo": "alpha", "on": "2020"})
+    assert answer.structured_content["hints"][:2] == [
+        "no session matches",
+        "without on:2020 there is 1 session",
+    ]
+
+
 @pytest.mark.parametrize("tool", ["search", "sessions", "usage"])
 def test_an_agent_that_there_is_not_is_named_as_such(stores: Stores, tool: str) -> None:
     words = {"query": "builds"} if tool == "search" else {}

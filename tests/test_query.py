@@ -155,7 +155,7 @@ def test_short_ids_are_the_same_among_few_and_among_many(
 ) -> None:
     lines = store.sessions.select(Filter(parents_only=False))
     few = naming.short_ids(store, lines)
-    monkeypatch.setattr(naming, "MAX_LOOKUPS", 0)
+    monkeypatch.setattr(naming, "MAX_BEGINNINGS", 0)
     assert naming.short_ids(store, lines) == few
 
 

@@ -80,13 +80,12 @@ def _shown(transcript: JSON, billed: Counts) -> Shown:
             kind = "tool_result"
         if kind != "assistant_msg" or event["body"].strip():
             kinds[kind] += 1
-    cost = session["cost"]
     counts = Counts(
         kinds["user_msg"],
         kinds["assistant_msg"],
         sum(kinds[kind] for kind in CALLS),
         kinds["tool_result"],
-        *(cost[f"{name}_tokens"] for name in ("input", "output", "cache_read", "cache_write")),
+        *(session[f"{name}_tokens"] for name in ("input", "output", "cache_read", "cache_write")),
     )
     return Shown(
         session["uid"],

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ import pytest
 
 import tests.toy as toy_module
 from runlore import config, query
-from runlore.adapters import Facts
+from runlore.adapters import Facts, Position, Record, Source
 from runlore.cli.commands import show
+from runlore.errors import ReadError
 from runlore.model import Session, SessionEvent
 from runlore.query import synced_mark
 from tests.cli.conftest import Run
@@ -96,10 +98,20 @@ def test_ls_dot_is_the_folder_one_is_in(
 def test_ls_says_what_to_do_when_there_is_nothing(run: Run, stored: Path) -> None:
     result = run("ls", "--repo", "nowhere")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert (
-        result.stderr
-        == "no session matches; 2 sessions are stored, `runlore ls` shows the latest\n"
+    assert result.stderr == "no session matches; without --repo nowhere there are 2 sessions\n"
+
+
+def test_ls_names_the_filter_to_drop(run: Run, stored: Path) -> None:
+    def hint(*words: str) -> str:
+        return run("ls", *words).stderr.removeprefix("no session matches; ").rstrip("\n")
+
+    assert hint("--agent", "toy", "--outcome", "fail", "--on", "2020") == (
+        "without --agent toy --on 2020 --outcome fail there are 2 sessions"
+    ), "one of them is not enough"
+    assert hint("--errors", "--text", "beta") == (
+        "without --text beta there is 1 session; without --errors there is 1 session"
     )
+    assert hint("--text", "#urgent") == "without --text '#urgent' there are 2 sessions"
 
 
 def test_ls_tells_how_many_there_are_beyond_the_limit(run: Run, stored: Path) -> None:
@@ -126,7 +138,10 @@ def test_ls_tells_of_the_subagents_that_it_leaves_out(
     )
     run("sync")
     assert "1 of 2 sessions (3 subagents: --all-subagents); --all" in run("ls", "-n", "1").stderr
-    assert "2 sessions and 3 subagents are stored" in run("ls", "--repo", "nowhere").stderr
+    assert run("ls", "--since", "2026-01-01T00:05").stderr == (
+        "no session matches (3 subagents: --all-subagents); without --since 2026-01-01T00:05 there"
+        " are 2 sessions\n"
+    )
     assert "1 of 5 sessions; --all" in run("ls", "-n", "1", "--all-subagents").stderr
 
 
@@ -370,8 +385,9 @@ def test_show_raw_gives_the_agents_own_records(run: Run, stored: Path) -> None:
 
 def test_show_json_holds_the_session_its_events_and_bodies(run: Run, stored: Path) -> None:
     data = json.loads(run("show", "beta", "--json").stdout)
-    assert data["session"]["session_uid"] == data["session"]["uid"] == "toy:beta"
-    assert (data["session"]["agent"], data["session"]["branch"]) == ("toy", "main")
+    names = ("uid", "agent", "branch", "turns", "pinned")
+    assert [data["session"][name] for name in names] == ["toy:beta", "toy", "main", 3, False]
+    assert not data["session"].keys() & {"session_uid", "flavor", "git_branch", "cost"}
     assert [event["body"] for event in data["events"]][:2] == ["write a poem", "About what?"]
     assert [branch["is_active"] for branch in data["branches"]] == [True, False]
     assert json.loads(run("show", "beta#1", "--json").stdout)["body"] == "About what?"
@@ -530,6 +546,34 @@ def test_agents_tells_what_an_agent_does_not(
     monkeypatch.setattr(Toy, "lacks", ("tokens", "times"), raising=False)
     assert json.loads(run("agents", "--json").stdout)[0]["lacks"] == ["tokens", "times"]
     assert "tokens, times" in run("agents").stdout
+
+
+def test_agents_tells_of_files_of_which_none_was_understood(
+    run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Toy, source: Source, since: Position | None) -> Iterator[Record]:
+        raise ReadError(source.path, "no whole document")
+        yield
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Toy, "read", refuse)
+        run("sync")
+    (row,) = json.loads(run("agents", "--json").stdout)
+    assert (row["sessions"], row["sources"], row["not_understood"]) == (0, 2, 2)
+    assert run("agents").stderr == (
+        "warning: toy: 2 files, none understood; `runlore sync --agent toy` says why, and a newer"
+        " runlore may understand more\n"
+    )
+    for file in root.iterdir():
+        file.unlink()
+    run("sync")
+    assert run("agents").stderr == "", "they are gone"
+
+
+def test_agents_tells_of_no_file_once_one_was_understood(run: Run, stored: Path) -> None:
+    (row,) = json.loads(run("agents", "--json").stdout)
+    assert row["not_understood"] == 0
+    assert run("agents").stderr == ""
 
 
 def test_agents_works_before_the_first_sync(run: Run, toy: Toy) -> None:

@@ -460,6 +460,21 @@ def test_sessions_are_labelled_however_many_are_asked_for(
     assert store.sessions.labels([]) == {}
 
 
+def test_sessions_are_found_by_the_beginnings_of_their_ids(
+    store: Store, toy: Toy, tmp_path: Path
+) -> None:
+    for name in ("alpha", "alpine", "beta", "beta_1", "gamma"):
+        Agent(store, toy, tmp_path / f"{name}.jsonl").put(line(s=name, id=name, text="x"))
+
+    def find(*beginnings: str) -> list[str]:
+        return sorted(store.sessions.uids(Filter(beginnings=beginnings)))
+
+    assert find("alp", "beta_") == ["toy:alpha", "toy:alpine", "toy:beta_1"]
+    assert find("alpha", "alpha", "al") == ["toy:alpha", "toy:alpine"], "each once"
+    assert find("toy", "%") == []
+    assert find(*(f"none-{n}" for n in range(499)), "gamma") == ["toy:gamma"]
+
+
 def test_a_whole_path_is_that_folder_and_what_lies_below(store: Store, agent: Agent) -> None:
     agent.put(line(s="s1", id="a"), line(s="s1/below", id="b"), line(s="s12", id="c"))
     assert sorted(store.sessions.uids(Filter(cwd="/work/s1"))) == ["toy:s1", "toy:s1/below"]

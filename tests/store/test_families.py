@@ -100,6 +100,36 @@ def test_a_family_is_stored_the_same_in_every_order_of_reading(
         check(seed, new_url, tmp_path, readings=4)
 
 
+def test_a_fork_in_parts_is_stored_the_same_if_the_original_is_not_stored(
+    new_url: Callable[[], str], tmp_path: Path
+) -> None:
+    continuation, fork = orphans()
+    lines = fork[1].splitlines(keepends=True)
+    wanted = read(new_url(), tmp_path / "whole", [continuation, fork])
+    assert [one["turns"] for one in wanted.values()] == [1, 3], "the fork is the younger one"
+    # All of the copied turns and then the rest: until then, the fork is the one that ends first.
+    parts = [(fork[0], b"".join(lines[:4])), (fork[0], b"".join(lines[4:]))]
+    for number, steps in enumerate(([continuation, *parts], [parts[0], continuation, parts[1]])):
+        assert read(new_url(), tmp_path / f"{number}", steps) == wanted
+
+
+def orphans() -> tuple[Step, Step]:
+    """A continuation and a fork that the agent does not declare, both of two turns of a session
+    that is not there, each with a turn of its own."""
+    family = Family(0, size=1)
+    family.entrypoint = "claude-desktop"
+    (original,) = family.records
+    family.ask(original)
+    records = [record for record in family.records.pop(original) if "uuid" in record]
+    for copy in (family.copy_continuation, family.copy_silent):
+        family.hours += 1
+        session = family.new_uuid()
+        family.records[session] = list(copy(records, original, session))
+        family.ask(session)
+    continuation, fork = family.transcripts().items()
+    return continuation, fork
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], str]]:
     """Makes addresses of empty stores."""

@@ -319,6 +319,21 @@ def test_a_hit_opens_where_it_is_with_its_words_marked(
         assert not here.wrong
 
 
+def test_a_hit_opens_at_the_passage_of_its_snippet(browser: Browser, fill) -> None:
+    """As in the index, a part of a name in mixed case counts as a word."""
+    text = "a ferry\n" + "filler words\n" * 300 + "FerryTimetable: the ferry leaves\n"
+    fill("deep", deep_session() + deep_call(91, text="look") + deep_result(91, text=text))
+    with serving() as client, watched(browser) as here:
+        page = here.page
+        page.goto(f"{client.url}/sessions?q=ferry")
+        link = page.locator(".snippets a").first
+        expect(link).to_contain_text("FerryTimetable")
+        link.click()
+        expect(page.locator("mark.word")).to_have_text(["ferry", "Ferry", "ferry"])
+        expect(page.locator("mark.word").nth(1)).to_be_in_viewport()
+        assert not here.wrong
+
+
 def test_a_link_without_words_opens_the_call_of_a_result(browser: Browser, fill) -> None:
     fill("deep", deep_session())
     with serving() as client, watched(browser) as here:

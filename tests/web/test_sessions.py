@@ -211,6 +211,18 @@ def test_no_match_helps(client: Client) -> None:
     assert "begin*" in page
 
 
+def test_the_filter_to_drop_is_named_where_no_session_matches(client: Client) -> None:
+    every = len(titles(client.get("/sessions")))
+    page = client.get("/sessions?branch=nowhere")
+    assert f"without branch:nowhere there are {every} sessions" in page
+    assert "fewer words" not in page, "there are none"
+    page = client.get("/sessions?q=checkout&branch=nowhere")
+    assert "without branch:nowhere there is 1 session<" in page
+    page = client.get("/sessions?agent=claude&errors=1&on=2020")
+    assert "without on:2020 there " in page
+    assert "without “with errors”" not in page, "there are none without it either"
+
+
 @pytest.mark.parametrize(
     "query",
     [

@@ -340,12 +340,14 @@ def _keep_labels(given: Mapping[str, Any]) -> None:
     meta = click.get_current_context().meta
     words = {**given, **meta.get(_WRITTEN, {})}
     labels = {
-        name: f"--{name} {shlex.quote(str(words[name]))}"
+        name: f"--{name}" if value is True else f"--{name} {shlex.quote(str(words[name]))}"
         for name, value in given.items()
         if value not in (None, "", False)
     }
     if "on" in labels:
         labels["since"] = labels["until"] = labels.pop("on")
+    if "text" in labels:  # It may be a tag, or #pinned.
+        labels["tag"] = labels["pinned"] = labels["text"]
     meta[_LABELS] = labels
 
 

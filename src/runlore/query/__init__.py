@@ -6,6 +6,7 @@ the places where secrets were redacted, `resuming` the command that resumes a se
 sessions by name here.
 """
 
+from .exclusion import explain_exclusion
 from .freshness import Risk, failed_hook_syncs, last_sync, sources_at_risk, synced_mark
 from .overview import FACETS, AgentFacts, Day, Root, activity, agents, facets
 from .sessions import (
@@ -43,6 +44,7 @@ __all__ = [
     "by_call",
     "context_at",
     "event_at",
+    "explain_exclusion",
     "facets",
     "failed_hook_syncs",
     "find_pairs",

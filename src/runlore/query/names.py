@@ -23,8 +23,9 @@ second limit is for the session's own part of a subagent's name."""
 HANDLE = "+"
 """Begins a handle. Shells leave it as it is."""
 
-MAX_LOOKUPS = 1000
-"""For up to this many sessions the store is asked one by one for others that begin alike."""
+MAX_BEGINNINGS = 500
+"""For up to this many different beginnings the store is asked for the sessions that have one of
+them; for more, for all sessions."""
 
 
 def names(store: Store, uids: Sequence[str]) -> dict[str, str]:
@@ -81,10 +82,10 @@ def handle(uid: str) -> str:
     return HANDLE + blake2b(uid.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
-def _similar(store: Store, uids: Sequence[str]) -> Iterable[str]:
+def _similar(store: Store, uids: Sequence[str]) -> list[str]:
     """Return the uids that begin like these; all uids if these are many."""
-    every = Filter(parents_only=False)
-    if len(uids) > MAX_LOOKUPS:
-        return store.sessions.uids(every)
     begins = {uid.partition(":")[2][:MIN_ID].partition("/")[0] for uid in uids}
-    return {uid for begin in begins for uid in store.sessions.uids(every._replace(name=begin))}
+    is_few = len(begins) <= MAX_BEGINNINGS
+    return store.sessions.uids(
+        Filter(parents_only=False, beginnings=tuple(sorted(begins)) if is_few else ())
+    )

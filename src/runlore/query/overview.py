@@ -12,7 +12,7 @@ import msgspec
 from .. import adapters
 from ..adapters import Adapter
 from ..config import Config
-from ..store import Filter, Store
+from ..store import FORGOTTEN, Filter, Store
 from ..store.values import AgentTotals
 from .freshness import last_sync
 
@@ -154,6 +154,8 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Facts that its files never have."""
     sources: int
     sessions: int
+    not_understood: int
+    """The number of its sources that could not be read, if no session of it is stored."""
     source_bytes: int
     last_sync: datetime | None
     version_seen: str | None = None
@@ -181,12 +183,22 @@ def agents(store: Store | None, config: Config) -> list[AgentFacts]:
                 lacks=list(adapter.lacks),
                 sources=stored.sources,
                 sessions=stored.sessions,
+                not_understood=(
+                    _count_unread(store, config, name) if store and not stored.sessions else 0
+                ),
                 source_bytes=stored.source_bytes,
                 last_sync=last_sync(config) if stored.sources else None,
                 version_seen=_find_version(store, name) if store and stored.sources else None,
             )
         )
     return facts
+
+
+def _count_unread(store: Store, config: Config, agent: str) -> int:
+    """Return the number of sources that are there and that no sync could read."""
+    settled = (None, FORGOTTEN, config.exclude.mark)
+    states = store.sources.by_path(agent).values()
+    return sum(state.problem not in settled and state.missing_at is None for state in states)
 
 
 def _roots_of(config: Config, adapter: Adapter) -> list[Root]:

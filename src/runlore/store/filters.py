@@ -54,6 +54,8 @@ class Filter(NamedTuple):
     parent_uid: str | None = None
     name: str | None = None
     """The beginning of a uid or of a native id. It matches a session and its subagents."""
+    beginnings: tuple[str, ...] = ()
+    """Beginnings of native ids, at most a few hundred. A session needs one of them."""
     author: str | None = None
     """The person whose sessions they are, in a store that several share."""
 

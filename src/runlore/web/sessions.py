@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -69,6 +70,20 @@ class SessionsQuestion(msgspec.Struct, frozen=True, kw_only=True):
         """True if it has more than words and an order."""
         return bool(self.given.keys() - {"q", "sort", "page"})
 
+    @property
+    def labels(self) -> dict[str, str]:
+        """The filters as the page calls them, by the field of the filter."""
+        labels = {name: f"{name}:{value}" for name, value in self.given.items()}
+        if "on" in labels:
+            labels["since"] = labels["until"] = labels["on"]
+        renamed = {
+            "errors": "“with errors”",
+            "pinned": "“pinned”",
+            "min_usd": f"“cost from {self.given.get('min_usd')}”",
+            "parent_uid": labels.get("parent", ""),
+        }
+        return labels | renamed
+
 
 class SessionsPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of sessions. With words that were searched for each has the events that answer, in
@@ -90,7 +105,7 @@ def parse_params(params: Mapping[str, str], now: datetime) -> SessionsQuestion:
     sort = given.get("sort", "ended")
     if sort not in SORTS and sort != "relevance":
         raise ModelError(f"sort={sort!r} is not one of {', '.join(SORTS)}, relevance")
-    plain = {name: given.get(name) for name in PLAIN}
+    plain: dict[str, Any] = {name: given.get(name) for name in PLAIN}
     plain["agent"] = agent_of(given)
     since, until = bounds(given.get("since"), given.get("until"), given.get("on"), now)
     chosen = Filter(
@@ -135,7 +150,12 @@ def find(store: Store, wanted: SessionsQuestion, *, is_typing: bool = False) -> 
         lines = store.sessions.select(
             wanted.chosen, sort=sort, limit=SHOWN, offset=(wanted.page - 1) * SHOWN
         )
-        return _build_page(store, wanted, lines, total)
+        remarks = (
+            []
+            if total
+            else query.explain_exclusion(wanted.chosen, wanted.labels, store.sessions.count)
+        )
+        return _build_page(store, wanted, lines, total, remarks)
     asked_for = _among(
         engine.parse(unfinished(wanted.text) if is_typing else wanted.text), wanted.chosen
     )
@@ -152,11 +172,24 @@ def find(store: Store, wanted: SessionsQuestion, *, is_typing: bool = False) -> 
     if answer.ignored:
         remarks.append(f"not words, and ignored: {' '.join(answer.ignored)}")
     if not answer.hits and not is_typing:
-        remarks += [*engine.remarks(wanted.text), *engine.blame(store, asked_for)]
+        remarks += [*engine.remarks(wanted.text), *_explain_nothing(store, wanted, asked_for)]
     found = _build_page(store, wanted, [hit.session for hit in hits], answer.total, remarks)
     return msgspec.structs.replace(
         found, hits={hit.session.uid: hit for hit in hits}, seconds=answer.seconds
     )
+
+
+def _explain_nothing(store: Store, wanted: SessionsQuestion, asked_for: engine.Query) -> list[str]:
+    """Return which filter of the page excludes what the words find; without one, which field of
+    the query does."""
+    if not wanted.is_narrowed:
+        return engine.blame(store, asked_for)
+    words = engine.parse(wanted.text)
+
+    def count_matches(chosen: Filter) -> int:
+        return engine.search(store, _among(words, chosen), limit=HITS_PER_PAGE).total
+
+    return query.explain_exclusion(wanted.chosen, wanted.labels, count_matches)
 
 
 def _among(asked_for: engine.Query, chosen: Filter) -> engine.Query:

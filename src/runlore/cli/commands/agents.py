@@ -16,9 +16,9 @@ from ... import config as settings
 from ... import query
 from ...errors import StoreMissing
 from ...store import open_for_reading
-from ...text.words import ago, size
+from ...text.words import ago, count, size
 from ..options import as_json
-from ..output import Column, echo, one_line, paint, table, write_json
+from ..output import Column, echo, one_line, paint, table, warn, write_json
 
 
 @click.command(help=__doc__)
@@ -38,6 +38,16 @@ def command(is_json: bool) -> None:
     head, *lines = as_table(rows)
     echo(paint(head, "dim"))
     echo("\n".join(lines))
+    for row in rows:
+        if row.not_understood:
+            warn(describe_unread(row))
+
+
+def describe_unread(row: query.AgentFacts) -> str:
+    return (
+        f"{row.name}: {count(row.not_understood, 'file')}, none understood; `runlore sync --agent"
+        f" {row.name}` says why, and a newer runlore may understand more"
+    )
 
 
 def as_table(rows: list[query.AgentFacts]) -> list[str]:

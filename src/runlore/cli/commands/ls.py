@@ -27,7 +27,7 @@ from ...text.words import (
     usd_cell,
     without_price,
 )
-from ..options import as_json, filters, is_paged, no_pager, open_store, skipped
+from ..options import as_json, filter_labels, filters, is_paged, no_pager, open_store, skipped
 from ..output import (
     LEAVES_FIRST,
     LEAVES_LAST,
@@ -86,7 +86,7 @@ def command(
                 line = f"{limit} of {count(total, 'session')}{others}; --all shows them all"
                 note(paint(line, "dim", sys.stderr))
         if not lines:
-            explain_nothing(store, is_json)
+            explain_nothing(store, chosen, is_json)
         warn_of_risks(store, config)
 
 
@@ -111,19 +111,17 @@ def count_subagents(store: Store, chosen: Filter, total: int) -> str:
     return f" ({count(others, 'subagent')}: --all-subagents)" if others else ""
 
 
-def explain_nothing(store: Store, is_json: bool) -> None:
+def explain_nothing(store: Store, chosen: Filter, is_json: bool) -> None:
     """No session is an answer, and no session at all is a store that nobody filled: whatever is
     asked of that fails."""
     total = store.sessions.count(Filter(parents_only=False))
     if not total:
         raise NotFound(query.EMPTY)
-    if not is_json:
-        sessions = store.sessions.count(Filter())
-        below = f" and {count(total - sessions, 'subagent')}" if total > sessions else ""
-        note(
-            f"no session matches; {count(sessions, 'session')}{below} are stored, `runlore ls`"
-            " shows the latest"
-        )
+    if is_json:
+        return
+    lines = query.explain_exclusion(chosen, filter_labels(), store.sessions.count)
+    others = count_subagents(store, chosen, 0)
+    note(one_line("; ".join([f"no session matches{others}", *lines])))
 
 
 def as_table(store: Store, lines: list[SessionLine], *, is_whole: bool = False) -> list[str]:

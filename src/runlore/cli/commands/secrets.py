@@ -53,7 +53,7 @@ def command(ctx: click.Context, chosen: Filter, is_json: bool) -> None:
         if is_json:
             write_json([as_answer(leak) for leak in found])
         if not total:
-            explain_nothing(store, is_json)
+            explain_nothing(store, chosen, is_json)
     if found and not is_json:
         show(ctx, found, more)
     elif total and not is_json:

@@ -8,7 +8,8 @@ records, a line each. Of a session that was evicted the digest is all there is.
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import Any, ClassVar
 
 import click
 import msgspec
@@ -16,7 +17,7 @@ import msgspec
 from ... import query
 from ...answers import Answer
 from ...errors import NotFound
-from ...model import Digest, Session, SessionEvent
+from ...model import Cost, Digest, Outcome, Session, SessionEvent
 from ...query.digests import current_digest
 from ...store import SessionLine, Store
 from ...store.values import Family
@@ -38,30 +39,31 @@ OPPOSITES = (
 event, a context, records or data."""
 
 
-class ShownSession(Session, frozen=True, kw_only=True):
-    """A session with all that is stored of it, and beside that its fields as a listing names them.
+class ShownSession(SessionLine, frozen=True, kw_only=True):
+    """A session as a listing has it, with the same names and values, and all else that is stored
+    of it. Fields that a newer version wrote are beside these."""
 
-    It is printed as `to_dict` writes it, with the fields that a newer version wrote.
-    """
+    PRESENTS: ClassVar = (SessionLine, Session, Cost)
 
-    uid: str
-    """The same as session_uid."""
-    agent: str
-    """The same as flavor."""
-    branch: str | None
-    """The same as git_branch."""
-    subagents: int
-    """The number of subagents below it."""
-    errors_with_subagents: int
-    """Its errors and those of all subagents below it."""
-    tokens_with_subagents: int
-    """The tokens of its calls and of those of all subagents below it."""
-    usd_with_subagents: float | None
-    """The cost of its calls and of those of all subagents below it; null if no price is known."""
-    unpriced: int
-    """The number of its own calls whose price is not known."""
-    unpriced_with_subagents: int
-    """The same with those of all subagents below it."""
+    native_session_id: str
+    outcome_evidence: str | None
+    pinned: bool
+    name: str | None
+    """The name that a person gave it. Its title is this, then."""
+    tags: tuple[str, ...]
+    note: str | None
+    marked_outcome: Outcome | None
+    git_state: str | None
+    git_note: str | None
+    git_at: datetime | None
+    reasoning_tokens: int
+    last_seq: int
+    content_hash: str
+    discovered_at: datetime | None
+    analyzed_at: datetime | None
+    analyzed_seq: int | None
+    analyzed_hash: str | None
+    schema_version: int
 
 
 class ShownEvent(SessionEvent, frozen=True, kw_only=True):
@@ -244,18 +246,23 @@ def as_data(store: Store, uid: str, seq: int | None, context: int | None) -> Any
 
 
 def session_data(session: Session, family: Family) -> dict[str, Any]:
-    """The session by the names of its contract, and beside them by those of a listing."""
+    """Return the session with the names of a listing."""
+    data = session.to_dict()
+    cost = data.pop("cost")
+    del cost["cache_tokens"]  # The sum of two others.
     return {
-        "uid": session.session_uid,
-        "agent": session.flavor,
-        "branch": session.git_branch,
+        "uid": data.pop("session_uid"),
+        "agent": data.pop("flavor"),
+        "branch": data.pop("git_branch"),
+        **data,
+        "title": session.called,
+        **cost,
         "subagents": family.subagents,
         "errors_with_subagents": family.errors,
         "tokens_with_subagents": family.tokens,
         "usd_with_subagents": family.usd,
         "unpriced": family.own_unpriced,
         "unpriced_with_subagents": family.unpriced,
-        **session.to_dict(),
     }
 
 

@@ -159,11 +159,10 @@ def _nothing(store: Store, config: Config) -> list[str]:
 # ── sessions ──────────────────────────────────────────────────────────────────────────────────────
 def sessions(store: Store, config: Config, args: arguments.Sessions, place: Place | None) -> Result:
     since, until = _bounds(args)
+    names = ("repo", "cwd", "branch", "model", "machine", "author", "text", "outcome")
+    given: dict[str, Any] = {name: getattr(args, name) or None for name in names}
     chosen = Filter(
-        **{
-            name: getattr(args, name) or None
-            for name in "repo cwd branch model machine author text outcome".split()
-        },
+        **given,
         agent=_agent(args),
         pinned=False,
         since=since,
@@ -181,12 +180,16 @@ def sessions(store: Store, config: Config, args: arguments.Sessions, place: Plac
         pieces=(_listed(at, one) for at, one in enumerate(lines, start)),
         about={"total": store.sessions.count(chosen)},
         hints=(
-            []
-            if lines
-            else ["no session matches all of this; leave something out", *_nothing(store, config)]
+            [] if lines else [*_explain_exclusion(store, chosen, args), *_nothing(store, config)]
         ),
         more=Place(start + most) if len(lines) >= most else None,
     )
+
+
+def _explain_exclusion(store: Store, chosen: Filter, args: arguments.Sessions) -> list[str]:
+    """Return which argument excludes every session."""
+    lines = query.explain_exclusion(chosen, _time_labels(args), store.sessions.count)
+    return [line(one, 300) for one in ("no session matches", *lines)]
 
 
 def _start(store: Store, chosen: Filter, sort: str, place: Place | None) -> int:
@@ -439,12 +442,8 @@ def cost(store: Store, config: Config, args: arguments.Usage, place: Place | Non
 def _row(store: Store, at: int, row: usage.Row, made: usage.Report) -> Entry:
     title = ""
     if made.by in ("session", "subagent") and row.key:
-        found = store.sessions.select(Filter(name=row.key, parents_only=False), limit=1)
-        title = (
-            f"  {line(found[0].title, 80)}"
-            if found and found[0].uid == row.key and found[0].title
-            else ""
-        )
+        _, called, _ = store.sessions.labels([row.key]).get(row.key, ("", None, None))
+        title = f"  {line(called, 80)}" if called else ""
     sums, remarks = _totals(row), []
     words = ", ".join(f"{name} {value}" for name, value in sums.items() if name != "recorded_calls")
     if alone := made.alone.get(row.key):
@@ -501,7 +500,7 @@ def _check_agent(agent: str | None) -> None:
         raise BadArguments(line(adapters.describe_unknown(agent), 300))
 
 
-def _time_labels(args: arguments.Search) -> dict[str, str]:
+def _time_labels(args: arguments.Search | arguments.Sessions) -> dict[str, str]:
     """Return how the bounds of a time were given, by the field of the filter."""
     if args.on:
         return dict.fromkeys(("since", "until"), f"on:{args.on}")

@@ -76,6 +76,10 @@ def _name_tests(db: Database, chosen: Filter) -> Iterator[Test]:
             "(uid >= ? and uid < ? or native_session_id >= ? and native_session_id < ?)",
             (chosen.name, chosen.name + "\U0010ffff") * 2,
         )
+    if chosen.beginnings:
+        tests = ["native_session_id >= ? and native_session_id < ?"] * len(chosen.beginnings)
+        ends = (end for begin in chosen.beginnings for end in (begin, begin + "\U0010ffff"))
+        yield f"({' or '.join(tests)})", tuple(ends)
     # The whole name, or the part after its last slash: `api` is also `acme/api`, and never
     # `api-docs`.
     if chosen.repo is not None:

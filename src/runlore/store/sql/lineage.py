@@ -18,6 +18,12 @@ from .lookup import Lookup
 
 _HAS_COPIES = "relation in ('fork', 'continuation')"
 
+_ORPHANS = (
+    f"select number from sessions s where parent_uid is not null and {_HAS_COPIES} and not exists"
+    " (select 1 from sessions p where p.uid = s.parent_uid)"
+)
+"""Finds sessions with copies that come from a session which is not stored."""
+
 
 class Lineage:
     """Finds sessions that have copies of a younger session."""
@@ -61,9 +67,10 @@ class Lineage:
         these, or that come from the same ones.
 
         The age of a session depends on those that it comes from, and the agent may say that a
-        session comes from another one than the one that has its events.
+        session comes from another one than the one that has its events. Where that one is not
+        stored, any session may have the events.
         """
-        numbers: set[int] = set()
+        numbers = {number for (number,) in self._db.all(_ORPHANS)}
         names, new = set(uids), set(uids)
         while new:
             (of_own, own), (of_parent, parents) = (

@@ -177,28 +177,34 @@ function markWords(root, words) {
   return spot;
 }
 
-// Where words are in a text, in order and apart: as whole words, or else as parts of words. The signs between the words of a
-// phrase may differ: Markdown takes some away.
+// Where words are in a text, in order and apart: as whole words or parts of a name in mixed case, as in the index, or else
+// anywhere. The signs between the words of a phrase may differ: Markdown takes some away.
 function placesOf(text, words) {
-  const letter = "[\\p{L}\\p{M}\\p{N}]";
   const found = [];
   words.forEach((word, n) => {
-    const tokens = word.match(new RegExp(`${letter}+`, "gu"));
+    const tokens = word.match(/[\p{L}\p{M}\p{N}]+/gu);
     if (!tokens) return;
-    const phrase = tokens.join(`[^\\p{L}\\p{M}\\p{N}]*`);
-    for (const pattern of [`(?<!${letter})${phrase}(?!${letter})`, phrase]) {
-      const here = [];
-      for (const match of text.matchAll(new RegExp(pattern, "giu"))) {
-        here.push([match.index, match.index + match[0].length, n]);
-        if (here.length >= MARKS) break;
-      }
-      found.push(...here);
-      if (here.length) break;
+    const whole = [];
+    const parts = [];
+    for (const match of text.matchAll(new RegExp(tokens.join("[^\\p{L}\\p{M}\\p{N}]*"), "giu"))) {
+      const [first, end] = [match.index, match.index + match[0].length];
+      (isEdge(text, first) && isEdge(text, end) ? whole : parts).push([first, end, n]);
+      if (whole.length >= MARKS) break;
     }
+    found.push(...(whole.length ? whole : parts.slice(0, MARKS)));
   });
   found.sort((a, b) => a[0] - b[0] || b[1] - a[1]);
   let end = 0;
   return found.filter((one) => one[0] >= end && (end = one[1])).slice(0, MARKS);
+}
+
+const INSIDE = /^[\p{L}\p{M}\p{N}]{2}/u;
+const HUMP = /^(?:[a-z][A-Z]|[A-Z][A-Z][a-z]|[A-Za-z][0-9]|[0-9][A-Za-z])/;
+
+// Whether a word, or a part of a name like `readHTTPHeader2`, begins or ends at a place in a text.
+function isEdge(text, at) {
+  const around = text.slice(Math.max(0, at - 1), at + 2);
+  return at === 0 || !INSIDE.test(around) || HUMP.test(around);
 }
 
 function follow() {
