@@ -30,7 +30,7 @@ from ..text.clean import clean
 MAX_MARKDOWN_CHARS = 60_000
 """Maximum length of a text that is rendered as Markdown. Longer texts are logs and files, and are
 shown unchanged."""
-MAX_CODE_CHARS = 20_000
+MAX_CODE_CHARS = 10_000
 """Maximum length of a text that is highlighted."""
 MAX_COLOUR_S = 0.25
 """Maximum processor time for highlighting the code of one text. Code that is left is shown plainly.
@@ -39,7 +39,7 @@ A lexer looks far ahead at every place of some texts, and would take minutes for
 LANGUAGES = frozenset(
     (
         "bash sh shell zsh c cpp c++ cs csharp css diff docker dockerfile go golang graphql"
-        " html ini java javascript js json jsx kotlin lua make makefile php powershell ps1"
+        " html java javascript js json jsx kotlin lua make makefile php powershell ps1"
         " py python python3 rb ruby rs rust scala sql swift toml ts tsx typescript xml yaml yml"
     ).split()
 )
