@@ -138,7 +138,7 @@ def test_a_page_says_soon_that_the_database_is_away(
                 assert "look whether the server runs" in answer.text
             assert json.loads(answer.text)["error"]["code"] == "store"
         finally:
-            database.control("start")
+            database.control("start", "-o", f'-h "" -k {database.folder}')
         began = time.monotonic()
         client.get("/sessions", **token)
         assert time.monotonic() - began < MAX_AWAY_S
