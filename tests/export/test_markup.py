@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore.export.markup import MAX_MARKDOWN_CHARS, change, code, markdown, plain
+from runlore.export.markup import (
+    LANGUAGES,
+    MAX_CODE_CHARS,
+    MAX_COLOUR_S,
+    MAX_MARKDOWN_CHARS,
+    change,
+    code,
+    markdown,
+    plain,
+)
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -119,3 +129,47 @@ def test_an_address_in_a_text_is_a_link_and_what_is_one_or_code_stays() -> None:
     )
     assert "<a " not in markdown("javascript://example.com data://x file://y xhttps://z.example")
     assert markdown("https://example.com/<script>alert(1)</script>").count("<script") == 0
+
+
+SLOW_CODE = {
+    "gherkin": " \n",
+    "c": "\n ",
+    "console": "A_u:u:",
+    "python": "\t\n",
+    "bash": "<<-  '\\aaa",
+    "typescript": "/a",
+    "html": "<a ",
+}
+"""Parts of texts that a lexer takes long for, because it looks at the rest of the text at every
+place."""
+
+
+@pytest.mark.parametrize("language", SLOW_CODE)
+def test_code_that_takes_long_to_colour_is_shown_plainly(language: str) -> None:
+    part = SLOW_CODE[language]
+    text = part * (MAX_CODE_CHARS // len(part))
+    began = time.thread_time()
+    block = code(text, language)
+    assert time.thread_time() - began < 2 * MAX_COLOUR_S
+    assert block.striptags().split() == " ".join(text.split()).split()
+
+
+def test_a_text_with_many_slow_blocks_has_one_limit() -> None:
+    block = "```python\n" + "\t\n" * 5_000 + "x = 1\n```\n\n"
+    text = block * (MAX_MARKDOWN_CHARS // len(block))
+    markdown(block)  # Loads what is needed.
+    began = time.thread_time()
+    rendered = markdown(text)
+    assert time.thread_time() - began < 4 * MAX_COLOUR_S
+    assert rendered.count("x = 1") + rendered.count('<span class="n">x</span>') == text.count("x =")
+
+
+def test_every_language_on_the_list_is_one_that_pygments_knows() -> None:
+    for language in LANGUAGES:
+        assert "<span" in code('+ a = <b c="d"> # 1\n', language), language
+
+
+def test_the_languages_of_most_transcripts_are_coloured_however_they_are_written() -> None:
+    for language in ("python", "Bash", "YAML", "ts", "sh", "go", "json", "diff"):
+        assert "<span" in code('a: "b" # 1\n+x\n', language), language
+    assert "<span" not in code("Feature: x", "gherkin")

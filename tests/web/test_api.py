@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import msgspec
 import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from runlore import config
 from runlore.config import Config
@@ -88,6 +91,21 @@ def known(value: Any, schema: dict[str, Any]) -> bool:
 def document_schemas() -> dict[str, Any]:
     schemas: dict[str, Any] = document()["components"]["schemas"]
     return schemas
+
+
+def test_the_document_is_valid_openapi(client: Client) -> None:
+    shown = json.loads(client.get(f"{ROOT}/openapi.json"))
+    assert not list(OpenAPIV31SpecValidator(shown).iter_errors())
+    for schema in schemas_in(shown):
+        jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def schemas_in(shown: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield from shown["components"]["schemas"].values()
+    for methods in shown["paths"].values():
+        yield from (one["schema"] for one in methods["get"]["parameters"])
+        for response in methods["get"]["responses"].values():
+            yield response["content"]["application/json"]["schema"]
 
 
 def test_the_document_has_every_route_and_no_other(client: Client) -> None:

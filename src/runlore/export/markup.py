@@ -7,15 +7,19 @@ a short list of tags and attributes. Nothing in it is fetched: a picture becomes
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from typing import Any
 
 import nh3
 from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
-from pygments import highlight
+from pygments import format as format_tokens
 from pygments.formatters import HtmlFormatter
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
@@ -26,8 +30,22 @@ from ..text.clean import clean
 MAX_MARKDOWN_CHARS = 60_000
 """Maximum length of a text that is rendered as Markdown. Longer texts are logs and files, and are
 shown unchanged."""
-MAX_CODE_CHARS = 30_000
+MAX_CODE_CHARS = 10_000
 """Maximum length of a text that is highlighted."""
+MAX_COLOUR_S = 0.25
+"""Maximum processor time for highlighting the code of one text. Code that is left is shown plainly.
+A lexer looks far ahead at every place of some texts, and would take minutes for them."""
+
+LANGUAGES = frozenset(
+    (
+        "bash sh shell zsh c cpp c++ cs csharp css diff docker dockerfile go golang graphql"
+        " html java javascript js json jsx kotlin lua make makefile php powershell ps1"
+        " py python python3 rb ruby rs rust scala sql swift toml ts tsx typescript xml yaml yml"
+    ).split()
+)
+"""The languages that are highlighted, with all their names. `bench/attack/web.py` looks for texts
+on which a lexer hangs: one that takes long for a single token cannot be interrupted, and is not on
+this list."""
 
 TAGS = {
     "a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li",
@@ -38,7 +56,6 @@ ATTRIBUTES = {"a": {"href", "title"}, "code": {"class"}, "ol": {"start"}, "span"
 SCHEMES = {"http", "https", "mailto"}
 _ADDRESS = re.compile(r"\bhttps?://[^\s<>\"'`|\\^{}\[\]()]{3,1000}(?<![.,;:!?*_])")
 """A web address in a text, without the punctuation that ends a sentence."""
-_LANGUAGE = re.compile(r"[\w+#.-]{1,30}")
 
 
 def markdown(text: str) -> Markup:
@@ -46,7 +63,7 @@ def markdown(text: str) -> Markup:
     text = clean(text)
     if len(text) > MAX_MARKDOWN_CHARS:
         return plain(text)
-    rendered = _renderer().render(text)
+    rendered = _renderer().render(text, {_DEADLINE: _new_deadline()})
     safe = nh3.clean(
         rendered,
         tags=TAGS,
@@ -63,18 +80,37 @@ def plain(text: str) -> Markup:
     return Markup("<pre>{}</pre>").format(clean(text))
 
 
-def code(text: str, language: str) -> Markup:
-    """Return highlighted code if the language is known, else the escaped text."""
-    text = clean(text)
-    lexer = (
-        _lexer(language.lower())
-        if _LANGUAGE.fullmatch(language) and len(text) <= MAX_CODE_CHARS
-        else None
-    )
+def code(text: str, language: str, deadline: float | None = None) -> Markup:
+    """Return highlighted code if the language is on the list, else the escaped text.
+
+    The text is also left as it is when it is too long, or would not be done by the deadline, a
+    value of `time.thread_time()`.
+    """
+    text, language = clean(text), language.lower()
+    lexer = _lexer(language) if language in LANGUAGES and len(text) <= MAX_CODE_CHARS else None
     if lexer is None:
         return escape(text)
-    # Pygments escapes the text that it colours.
-    return Markup(highlight(text, lexer, _formatter()).rstrip("\n"))  # noqa: S704
+    tokens = _until(_new_deadline() if deadline is None else deadline, lexer.get_tokens(text))
+    try:
+        # Pygments escapes the text that it colours.
+        return Markup(format_tokens(tokens, _formatter()).rstrip("\n"))  # noqa: S704
+    except TimeoutError:
+        return escape(text)
+
+
+def _new_deadline() -> float:
+    return time.thread_time() + MAX_COLOUR_S
+
+
+def _until(deadline: float, tokens: Iterable[Any]) -> Iterator[Any]:
+    """Pass tokens on. Raises TimeoutError after the deadline.
+
+    It is the time of this thread, so that a busy machine shows the same page.
+    """
+    for token in tokens:
+        if time.thread_time() > deadline:
+            raise TimeoutError
+        yield token
 
 
 def change(text: str) -> Markup:
@@ -98,9 +134,8 @@ _KINDS = {"+": "add", "-": "cut", "@": "hunk"}
 
 @cache
 def _renderer() -> MarkdownIt:
-    renderer = MarkdownIt("commonmark", {"html": False, "highlight": _fence}).enable(
-        ["table", "strikethrough"]
-    )
+    renderer = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    renderer.add_render_rule("fence", _fence)
     renderer.core.ruler.after("inline", "urls", _link_urls)
     # An image would be fetched; its link stays.
     return renderer.disable(["image", "html_block", "html_inline"])
@@ -133,8 +168,19 @@ def _linked(tokens: Iterable[Token]) -> Iterator[Token]:
         yield Token("text", "", 0, content=token.content[at:])
 
 
-def _fence(text: str, language: str, _: str) -> str:
-    return str(code(text, language)) if language else ""
+_DEADLINE = "deadline"
+"""The name under which markdown-it passes the deadline of a text on."""
+
+
+def _fence(
+    _: RendererHTML, tokens: Sequence[Token], index: int, __: OptionsDict, env: EnvType
+) -> str:
+    """Return the HTML of a block of code (a render rule of markdown-it)."""
+    token = tokens[index]
+    language = (token.info.split() or [""])[0]
+    kind = Markup(' class="language-{}"').format(language) if language else ""
+    block = code(token.content, language, env[_DEADLINE])
+    return str(Markup("<pre><code{}>{}</code></pre>\n").format(kind, block))
 
 
 @cache
@@ -146,5 +192,5 @@ def _formatter() -> HtmlFormatter[str]:
 def _lexer(language: str) -> Lexer | None:
     try:
         return get_lexer_by_name(language)
-    except ClassNotFound:
+    except ClassNotFound:  # An older Pygments knows fewer names.
         return None

@@ -18,7 +18,8 @@ MAX_OPEN = 4
 class Stores:
     """Stores for reading, opened when they are needed and used again.
 
-    A store that was replaced by another file, or that failed in an unknown way, is closed.
+    A store that was replaced by another file, that failed in an unknown way, or that keeps others
+    out, is closed.
     """
 
     def __init__(self) -> None:
@@ -42,7 +43,7 @@ class Stores:
             is_sound = True
             raise
         finally:
-            if is_sound and len(self._idle) < MAX_OPEN:
+            if is_sound and not store.is_alone and len(self._idle) < MAX_OPEN:
                 self._idle.append((identity, store))
             else:
                 store.close()

@@ -97,6 +97,10 @@ class Store(Protocol):
     @property
     def transfer(self) -> Transfer: ...
 
+    @property
+    def is_alone(self) -> bool:
+        """True if nobody else can open the store as long as this one is open."""
+
     def transaction(self) -> AbstractContextManager[None]:
         """Keep everything that is written inside, or nothing of it. May be nested."""
 

@@ -115,6 +115,13 @@ class SessionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
+class Facet(msgspec.Struct, frozen=True, array_like=True):
+    """A value that sessions can be filtered by, and the number of sessions that remain then."""
+
+    value: str
+    sessions: int
+
+
 class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A session without its events. `parts` are what the page loads at once; `resume` is the
     agent's command that takes it up; `faults` has by seq the errors that are known again elsewhere,
@@ -210,11 +217,12 @@ def get_sessions(request: Request, store: Store, _: Config) -> SessionsAnswer:
     return SessionsAnswer(sessions=lines, **same)
 
 
-def get_facets(request: Request, store: Store, _: Config) -> dict[str, list[tuple[str, int]]]:
+def get_facets(request: Request, store: Store, _: Config) -> dict[str, list[Facet]]:
     """The values that sessions can be filtered by, each with the number of sessions that remain if
     it is chosen too. Takes the filters of `/sessions`."""
     wanted = sessions.parse_params(request.query_params, datetime.now(UTC))
-    return sessions.facets_of(request, store, wanted, limit=50)
+    found = sessions.facets_of(request, store, wanted, limit=50)
+    return {name: [Facet(*pair) for pair in pairs] for name, pairs in found.items()}
 
 
 def get_session(request: Request, store: Store, _: Config) -> SessionAnswer:
@@ -369,7 +377,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 ENDPOINTS = [
     Endpoint("/home", get_home, HomeAnswer, ("by",)),
     Endpoint("/sessions", get_sessions, SessionsAnswer, sessions.NAMES),
-    Endpoint("/facets", get_facets, dict[str, list[tuple[str, int]]], sessions.NAMES),
+    Endpoint("/facets", get_facets, dict[str, list[Facet]], sessions.NAMES),
     Endpoint("/session/{uid:path}", get_session, SessionAnswer, ("branch",)),
     Endpoint("/events/{uid:path}", get_events, list[EventAnswer], ("first", "last")),
     Endpoint("/context/{uid:path}", get_context, list[ViewedEvent], ("seq",)),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import socket
 import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
-from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..errors import RunloreError
 from ..query.open_stores import Stores
@@ -21,6 +23,11 @@ from .rendering import warm
 PORT = 8765
 GRACE_S = 3
 """For answers that are on their way when it ends; pages that listen notice within a second."""
+MAX_REQUEST_S = 10
+"""Seconds after which a connection is dropped whose request is still not complete. It may take
+twice as long until that is noticed."""
+MAX_CONNECT_S = 1
+"""Maximum seconds for finding out whether this machine is reached by its name."""
 SHORTEST = 16
 """Minimum length of a token: anyone who reaches the address may try one."""
 
@@ -33,11 +40,11 @@ def door_for(host: str, names: tuple[str, ...] = (), token: str | None = None) -
             f"the token must have at least {SHORTEST} characters: others can reach {host}, and may"
             " guess"
         )
+    hosts = (*LOOPBACK, host.lower(), *names)
     if is_loopback(host):
-        return Door(hosts=(*LOOPBACK, *names), token=token)
+        return Door(hosts=hosts, token=token)
     return Door(
-        hosts=(*LOOPBACK, host, socket.gethostname().lower(), *names),
-        token=token or secrets.token_urlsafe(24),
+        hosts=(*hosts, socket.gethostname().lower()), token=token or secrets.token_urlsafe(24)
     )
 
 
@@ -49,15 +56,19 @@ def bind(host: str, port: int | None) -> socket.socket:
             return bind(host, PORT)
         except RunloreError:
             return bind(host, 0)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
+    made = None
     try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        made = socket.socket(family, socket.SOCK_STREAM)
         if os.name == "posix":  # Elsewhere it would let two listen at once.
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((host, port))
+        # A browser that is gone without a word is noticed; connections inherit this.
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        made.bind(address)
         made.listen(128)
     except OSError as error:
-        made.close()
+        if made is not None:
+            made.close()
         raise RunloreError(
             f"{host}:{port}: {error.strerror or error}; --port chooses another, 0 any that is free"
         ) from None
@@ -66,31 +77,71 @@ def bind(host: str, port: int | None) -> socket.socket:
 
 def url_of(listening: socket.socket) -> str:
     """Return the URL to open. A server that is bound to every address is reached by the machine's
-    host name."""
+    host name, or as localhost if that leads nowhere."""
     host, port = listening.getsockname()[:2]
     if host in ("0.0.0.0", "::"):  # Compared, not bound.  # noqa: S104
-        host = socket.gethostname()
-    elif host in LOOPBACK:
-        host = "localhost" if host == "127.0.0.1" else host
+        name = socket.gethostname()
+        host = name if _is_reached(name, port) else "localhost"
+    elif host == "127.0.0.1":
+        host = "localhost"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _is_reached(name: str, port: int) -> bool:
+    try:
+        socket.create_connection((name, port), MAX_CONNECT_S).close()
+    except OSError:
+        return False
+    return True
 
 
 def serve(listening: socket.socket, door: Door, ready: Callable[[], None] | None = None) -> None:
     """Answers until it is interrupted."""
-    quiet: dict[str, Any] = {
-        "log_level": "warning",
-        "access_log": False,
-        "server_header": False,
-        "proxy_headers": False,
-    }
     stores = Stores()
-    # Without a lifespan: one that is cancelled by a second Ctrl-C would be told at length.
-    app = make_app(door, stores, lambda: server.should_exit)
-    server = uvicorn.Server(
-        uvicorn.Config(app, lifespan="off", timeout_graceful_shutdown=GRACE_S, **quiet)
-    )
+    server = make_server(lambda is_ending: make_app(door, stores, is_ending))
     threading.Thread(target=warm, daemon=True).start()
     if ready is not None:
         ready()
     with closing(stores), suppress(KeyboardInterrupt):  # How it is meant to end.
         server.run(sockets=[listening])
+
+
+def make_server(make: Callable[[Callable[[], bool]], ASGIApp]) -> uvicorn.Server:
+    """Return a server for the app that `make` returns, which is told when the server ends."""
+    config = uvicorn.Config(
+        make(lambda: server.should_exit),
+        http=ImpatientProtocol,
+        # A lifespan that is cancelled by a second Ctrl-C would be told at length.
+        lifespan="off",
+        timeout_graceful_shutdown=GRACE_S,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+    )
+    server = uvicorn.Server(config)
+    return server
+
+
+class ImpatientProtocol(H11Protocol):
+    """HTTP on one connection, which is dropped if a request does not arrive as a whole."""
+
+    _waited_for: object = "nothing yet"
+    """The last request when it was last looked whether the client has to send something."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._look()
+
+    def _look(self) -> None:
+        """Drop the connection if nothing happened since the last look, and it is the client's
+        turn."""
+        if self.transport.is_closing():
+            return
+        last = self.cycle
+        is_clients_turn = last is None or last.response_complete or last.more_body
+        if is_clients_turn and self._waited_for is last:
+            self.transport.abort()
+            return
+        self._waited_for = last if is_clients_turn else "nothing"
+        self.loop.call_later(MAX_REQUEST_S, self._look)

@@ -20,6 +20,7 @@ from ...text.words import duration, size
 from ..options import as_json, open_store
 from ..output import note, one_line, write_json
 from ..progress import Progress
+from ..writing import check_target, tidy_end
 
 
 class Backup(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,17 +34,16 @@ class Backup(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command(help=__doc__)
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file without asking.")
 @as_json(Backup)
 def command(file: Path, force: bool, is_json: bool) -> None:
     began = time.monotonic()
     with open_store() as (store, _), Progress() as progress:
-        if os.path.exists(file):
-            if "://" not in store.url and os.path.samefile(file, os.path.expanduser(store.url)):
-                raise StoreError(f"{file}: this is the store itself")
-            if not force:
-                raise StoreError(f"{file}: is there already; --force writes over it")
-        store.backup(file, lambda done, total: progress.show("pages", done, total))
+        if is_store_itself(file, store.url):
+            raise StoreError(f"{file}: this is the store itself")
+        check_target(file, force=force, is_json=is_json)
+        with tidy_end():
+            store.backup(file, lambda done, total: progress.show("pages", done, total))
     seconds, length = time.monotonic() - began, file.stat().st_size
     if is_json:
         write_json(Backup(path=str(file.absolute()), size=length, seconds=round(seconds, 3)))
@@ -51,3 +51,11 @@ def command(file: Path, force: bool, is_json: bool) -> None:
         note(
             f"copied {size(length)} to {one_line(str(file))} in {duration(seconds)}, and checked it"
         )
+
+
+def is_store_itself(file: Path, url: str) -> bool:
+    return (
+        "://" not in url
+        and os.path.exists(file)
+        and os.path.samefile(file, os.path.expanduser(url))
+    )

@@ -8,7 +8,6 @@ object (docs/json.md).
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,14 +15,15 @@ from pathlib import Path
 import click
 import msgspec
 
-from ...errors import RunloreError
 from ...export.html import html
 from ...export.jsonl import jsonl
 from ...export.markdown import markdown
 from ...export.selection import Selection, select
+from ...files.private_file import write_private_file
 from ...text.words import size
 from ..options import SessionName, as_json, open_store
 from ..output import note, one_line, write_json
+from ..writing import check_target, tidy_end
 from .show import named, which
 
 FORMATS = ("markdown", "jsonl", "html")
@@ -63,7 +63,7 @@ class ExportedFile(msgspec.Struct, frozen=True, kw_only=True):
     metavar="FILE",
     help="Into this file, for you alone.",
 )
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file without asking.")
 @as_json(ExportedFile)
 def command(
     session: str,
@@ -80,6 +80,8 @@ def command(
         output.suffix.lower() if output else "", "markdown"
     )
     check_options(kind, pictures, output, is_json)
+    if output is not None:
+        check_target(output, force=force, is_json=is_json)
     with open_store() as (store, config):
         uid, seq = named(store, session)
         if seq is not None:
@@ -92,7 +94,8 @@ def command(
         if output is None:
             sys.stdout.writelines(texts)
             return
-        length = write(texts, output, force)
+        with tidy_end():
+            length = write_private_file(output, texts)
     if is_json:
         write_json(ExportedFile(path=str(output.absolute()), format=kind, size=length))
     else:
@@ -111,18 +114,3 @@ def rendered(kind: str, selection: Selection, pictures: bool) -> Iterable[str]:
     if kind == "html":
         return html(selection, pictures=pictures)
     return jsonl(selection) if kind == "jsonl" else markdown(selection)
-
-
-def write(texts: Iterable[str], output: Path, force: bool) -> int:
-    """Return the size of the file. Raises RunloreError if it exists, unless `force` is given."""
-    flags = (
-        os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0) | (os.O_TRUNC if force else os.O_EXCL)
-    )
-    try:
-        handle = os.open(output, flags, 0o600)
-    except FileExistsError:
-        raise RunloreError(f"{output}: is there already; --force writes over it") from None
-    with open(handle, "wb") as file:
-        for text in texts:
-            file.write(text.encode("utf-8", "replace"))
-        return file.tell()

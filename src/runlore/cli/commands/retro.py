@@ -15,13 +15,14 @@ import click
 from ... import query
 from ...errors import NotFound
 from ...export.retro import html, markdown, prompt_for_agent
-from ...files.settings import replace_file
+from ...files.private_file import write_private_file
 from ...lessons import actions
 from ...lessons.retro import Retro
 from ...store import Filter
 from ...text.words import count
 from ..options import RepoName, as_json, open_store
 from ..output import clean, echo, note, write_json
+from ..writing import check_target, tidy_end
 
 
 @click.command(help=__doc__)
@@ -43,13 +44,18 @@ from ..output import clean, echo, note, write_json
     "page",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write it as a page that needs nothing else.",
+    help="Write it as a page that needs nothing else, for you alone.",
 )
+@click.option("--force", is_flag=True, help="Overwrite an existing file without asking.")
 @click.option(
     "--pack", "is_pack", is_flag=True, help="Print the evidence as a prompt for your own agent."
 )
 @as_json(Retro)
-def command(days: int, repo: str | None, page: Path | None, is_pack: bool, is_json: bool) -> None:
+def command(
+    days: int, repo: str | None, page: Path | None, force: bool, is_pack: bool, is_json: bool
+) -> None:
+    if page is not None:
+        check_target(page, force=force, is_json=is_json)
     with open_store() as (store, setting):
         if query.is_empty(store):
             raise NotFound(query.EMPTY)
@@ -60,7 +66,8 @@ def command(days: int, repo: str | None, page: Path | None, is_pack: bool, is_js
             " further back"
         )
     if page is not None:
-        replace_file(page.absolute(), html(made).encode("utf-8", "replace"))
+        with tidy_end():
+            write_private_file(page, [html(made)])
         note(f"written to {clean(str(page))}")
     if is_json:
         write_json(made)

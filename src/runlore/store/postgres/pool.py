@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -19,6 +20,12 @@ MAX_CONNECTIONS = 4
 
 MAX_WAIT_S = 30
 """Maximum seconds that a reader waits for a connection."""
+MAX_SILENCE_S = 0.5
+"""Seconds after which a reader that waits looks whether the server is there."""
+MAX_CONNECT_S = 2
+"""Maximum seconds for this look. The smallest value that PostgreSQL's library takes."""
+MAX_RECONNECT_S = 1
+"""Seconds after which the pool no longer tries to connect by itself. The next reader does."""
 MAX_IDLE_S = 60
 """Seconds after which an unused connection is closed. Most servers of a team are idle."""
 
@@ -42,11 +49,14 @@ class Share:
 
     def take(self) -> Connection:
         """Return a connection that works. Raises psycopg.OperationalError."""
+        with suppress(PoolTimeout):
+            return self._pool.getconn(timeout=MAX_SILENCE_S)
+        # If something is wrong with the server, this raises an error that says what.
+        options = self._options | {"connect_timeout": MAX_CONNECT_S}
+        psycopg.connect(self._url, **options).close()
         try:
             return self._pool.getconn()
         except PoolTimeout:
-            # If something is wrong with the server, this raises an error that says what.
-            psycopg.connect(self._url, **self._options).close()
             raise psycopg.OperationalError(
                 f"all {MAX_CONNECTIONS} connections have been busy for {MAX_WAIT_S} s"
             ) from None
@@ -78,6 +88,7 @@ def _open(
         max_size=MAX_CONNECTIONS,
         timeout=MAX_WAIT_S,
         max_idle=MAX_IDLE_S,
+        reconnect_timeout=MAX_RECONNECT_S,
         num_workers=1,
         name="runlore",
         open=True,

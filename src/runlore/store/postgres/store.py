@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +12,7 @@ from ..sql.group import PutGroup
 from ..sql.overview import SqlOverview
 from ..sql.store import SqlStore
 from ..sql.totals import SqlTotals
+from ..sqlite.backup import new_backup
 from ..sqlite.store import SqliteStore
 from .claims import Claims
 from .database import PostgresDatabase
@@ -68,16 +68,9 @@ class PostgresStore(SqlStore):
 
     def backup(self, path: Path, step: Callable[[int, int], None] | None = None) -> None:
         """Copy the store to a file that is a SQLite store by itself."""
-        part = path.with_name(f"{path.name}.{os.getpid()}.part")
-        try:
+        with new_backup(path) as part:
             with closing(SqliteStore(str(part))) as target:
                 copy(self, target, step)
                 wrong = target.maintenance.check_file()
             if wrong:
                 raise StoreError(f"{path}: the copy is damaged ({wrong[0][0]})")
-            os.replace(part, path)
-        except OSError as error:
-            raise StoreError(f"{path}: {error.strerror}") from None
-        finally:
-            for end in ("", "-wal", "-shm"):
-                Path(f"{part}{end}").unlink(missing_ok=True)

@@ -69,6 +69,8 @@ class Database(ABC):
 
     url: str
     machine: str | None = None
+    is_alone = False
+    """True if no other connection can be opened as long as this one is open."""
     connection: Connection
 
     def __init__(self) -> None:

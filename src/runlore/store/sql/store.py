@@ -28,6 +28,10 @@ class SqlStore:
     def own_author(self) -> str | None:
         return self.db.own_author
 
+    @property
+    def is_alone(self) -> bool:
+        return self.db.is_alone
+
     def transaction(self) -> AbstractContextManager[None]:
         return self.db.transaction()
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import closing
+import socket
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import apsw
@@ -18,21 +20,18 @@ BACKUP_PAGES = 1000
 _SIDECARS = ("-wal", "-shm", "-journal")
 """The endings of files that SQLite may have next to a database."""
 
+_PART = ".runlore-backup"
+"""The beginning of the name of a backup that is not complete yet."""
+
 
 def backup(db: SqliteDatabase, path: Path, step: Callable[[int, int], None] | None = None) -> None:
     """Copy the store to a new file as of this moment. Raises StoreError.
 
     `step` is called with the number of copied pages, and the number of all pages.
     """
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        # In one snapshot, because otherwise every write of a sync would restart the copy.
-        with (
-            translate_errors(str(path)),
-            db.snapshot(),
-            closing(apsw.Connection(str(part))) as copy,
-        ):
+    # In one snapshot, because otherwise every write of a sync would restart the copy.
+    with new_backup(path) as part, translate_errors(str(path)), db.snapshot():
+        with closing(apsw.Connection(str(part))) as copy:
             with copy.backup("main", db.connection, "main") as work:
                 while not work.done:
                     work.step(BACKUP_PAGES)
@@ -44,14 +43,61 @@ def backup(db: SqliteDatabase, path: Path, step: Callable[[int, int], None] | No
                 f"{path}: the copy is damaged ({wrong[0].splitlines()[0]}); run `runlore"
                 " doctor` on the store"
             )
+
+
+@contextmanager
+def new_backup(path: Path) -> Iterator[Path]:
+    """Give a temporary name for a backup. When it is complete, it takes the place of `path`.
+
+    What backups that were killed left in the folder is removed. Raises StoreError.
+    """
+    if path.exists() and not path.is_file():
+        raise StoreError(f"{path}: is not a file")
+    part = None
+    try:
+        _remove_abandoned(path.parent)
+        handle, name = tempfile.mkstemp(prefix=f"{_own_prefix()}{os.getpid()}.", dir=path.parent)
+        os.close(handle)
+        part = Path(name)
+        yield part
         with open(part, "rb") as file:
             os.fsync(file.fileno())
         # The log of a database that was here before would be read as a part of the copy.
-        for end in _SIDECARS:
-            Path(f"{path}{end}").unlink(missing_ok=True)
+        _remove_files(path, _SIDECARS)
         os.replace(part, path)
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}") from None
     finally:
-        for name in (part, *(Path(f"{part}{end}") for end in _SIDECARS)):
-            name.unlink(missing_ok=True)
+        if part is not None:
+            _remove_files(part, ("", *_SIDECARS))
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the parts that processes of this machine left in a folder when they were killed."""
+    for file in folder.glob(f"{_own_prefix()}*"):
+        pid = file.name.removeprefix(_own_prefix()).partition(".")[0]
+        if pid.isdecimal() and not _is_running(int(pid)):
+            with suppress(OSError):  # It may belong to someone else.
+                file.unlink()
+
+
+def _own_prefix() -> str:
+    """Return how the names of this machine's parts begin. Other machines may share the folder."""
+    return f"{_PART}.{socket.gethostname()}."
+
+
+def _is_running(pid: int) -> bool:
+    if os.name != "posix":
+        return False  # Such a system does not let a file be removed that is open.
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # It belongs to another user.
+        return True
+    return True
+
+
+def _remove_files(path: Path, endings: Iterable[str]) -> None:
+    for end in endings:
+        Path(f"{path}{end}").unlink(missing_ok=True)

@@ -55,6 +55,7 @@ class SqliteDatabase(Database):
                 if read_only
                 else apsw.Connection(self.url, statementcachesize=500)
             )
+            self.is_alone = self.connection.pragma("locking_mode") == "exclusive"
             self._set_up(read_only)
         except apsw.NotADBError as error:
             raise StoreError(
@@ -243,7 +244,7 @@ def _connect(path: str) -> apsw.Connection:
     alone is read.
     """
     if os.access(path, os.W_OK) and os.access(os.path.dirname(path) or ".", os.W_OK):
-        return apsw.Connection(path)
+        return _connect_for_writing(path)
     log = f"{path}-wal"
     try:
         return _connect_as(path, "mode=ro")
@@ -254,6 +255,28 @@ def _connect(path: str) -> apsw.Connection:
                 " copy both elsewhere"
             ) from None
     return _connect_as(path, "mode=ro&immutable=1")
+
+
+_NO_INDEX = (apsw.SQLITE_IOERR_SHMOPEN, apsw.SQLITE_IOERR_SHMSIZE, apsw.SQLITE_IOERR_SHMMAP)
+"""What SQLite reports when it cannot write the index of the log."""
+
+
+def _connect_for_writing(path: str) -> apsw.Connection:
+    """Return a connection that may write, and can read on a full disk.
+
+    On a full disk there may be no room for the index of the log. Then the connection has the index
+    in its memory, and the file for itself alone until it is closed.
+    """
+    db = apsw.Connection(path)
+    try:
+        db.execute("select 1 from sqlite_schema").fetchall()  # The first read opens the files.
+    except apsw.IOError as error:
+        db.close()
+        if error.extendedresult not in _NO_INDEX:
+            raise
+        db = apsw.Connection(path)
+        db.pragma("locking_mode", "exclusive")
+    return db
 
 
 @contextmanager
