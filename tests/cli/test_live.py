@@ -289,7 +289,7 @@ def test_state_at_a_record_and_its_history(run: Run, work: str) -> None:
     assert data(run, "state", work, "--at", "2")["progress"]["path"] == ["search"]
     steps = data(run, "state", work, "--history")
     assert [(step["before"], step["after"]) for step in steps] == [
-        ("active", "active"),
+        ("new", "active"),
         ("active", "failed"),
     ]
     assert (
@@ -324,7 +324,7 @@ def test_checkpoints_are_listed_compared_and_pruned(run: Run, work: str) -> None
 
 
 def test_a_session_without_a_run_has_a_state_and_no_checkpoints(run: Run, talk: str) -> None:
-    assert data(run, "state", talk)["status"] == "active"
+    assert data(run, "state", talk)["status"] == "new"
     assert data(run, "checkpoints", talk) == []
     assert "no checkpoints" in run("live", "checkpoints", talk).stderr
 

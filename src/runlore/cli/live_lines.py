@@ -24,6 +24,7 @@ GUTTER = 7
 LINES = 12
 """Number of lines of a text that are shown before it is folded."""
 STYLES = {
+    "new": "dim",
     "active": "green",
     "paused": "yellow",
     "failed": "red",

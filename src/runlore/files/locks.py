@@ -68,10 +68,12 @@ else:
         """Wait until the lock is ours."""
         flock(fd, LOCK_EX)
 
+    WITHOUT_WAITING = LOCK_EX | LOCK_NB
+
     def try_lock(fd: int) -> bool:
         """Take the lock if it is free. Return True if it is ours."""
         try:
-            flock(fd, LOCK_EX | LOCK_NB)
+            flock(fd, WITHOUT_WAITING)
         except BlockingIOError:
             return False
         return True
