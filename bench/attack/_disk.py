@@ -156,9 +156,7 @@ class PythonFiles:
             self.recorder.compare(old)
         self.real["replace"](old, new, **named)
         if self.recorder.has(old):
-            self.recorder.steps.append(
-                ("rename", self.recorder.name(old), self.recorder.name(new))
-            )
+            self.recorder.steps.append(("rename", self.recorder.name(old), self.recorder.name(new)))
 
     def _link(self, old: Any, new: Any, **named: Any) -> None:
         self.real["link"](old, new, **named)

@@ -50,6 +50,8 @@ def change_home(folder: Path) -> None:
 
 def age_files(folder: Path) -> None:
     """Give new files an old time, and each its own: sources are read in the order of their time."""
-    new = (path for path in folder.rglob("*") if path.is_file() and path.stat().st_mtime > OLD_S * 1.01)
+    new = (
+        path for path in folder.rglob("*") if path.is_file() and path.stat().st_mtime > OLD_S * 1.01
+    )
     for n, file in enumerate(sorted(new)):
         os.utime(file, (OLD_S + n, OLD_S + n))

@@ -70,6 +70,8 @@ class Score:
         except Exception as error:
             text = str(error) if isinstance(error, Failed) else f"{type(error).__name__}: {error}"
             self.problem = self.problem or f"trial {name}: {text}"
+            if os.environ.get("ATTACK_DEBUG"):
+                print(f"{self.case}: trial {name}: {text}", file=sys.stderr)
         else:
             self.held += 1
 

@@ -94,9 +94,9 @@ class ServerTrials:
             "the server's process for a sync killed": self._kill_backend,
             "PostgreSQL stopped at once during a sync": self._restart,
         }
-        for n, (case, kill) in enumerate(cases.items()):
+        for n, (case, kill) in enumerate(list(cases.items())[:kills]):
             score = Score(case)
-            for _ in range(max(1, (kills + 2 - n) // 3)):
+            for _ in range((kills + len(cases) - 1 - n) // len(cases)):
                 moment = rng.uniform(0, self.seconds)
                 with score.trial(f"{score.tried} at {moment:.2f} s"):
                     config = self._begin()
