@@ -177,10 +177,10 @@ class SqliteFiles(apsw.VFS):
         self.real = apsw.vfs_names()[0]  # The default so far.
         super().__init__("recorded", self.real, makedefault=True)
 
-    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
+    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:
         return _SqliteFile(self.recorder, self.real, name, flags)
 
-    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
+    def xDelete(self, filename: str, syncdir: bool) -> None:
         super().xDelete(filename, syncdir)
         if self.recorder.has(filename):
             self.recorder.steps.append(("unlink", self.recorder.name(filename)))
@@ -199,17 +199,17 @@ class _SqliteFile(apsw.VFSFile):
             if is_new:
                 self._recorder.create(path)
 
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+    def xWrite(self, data: bytes, offset: int) -> None:
         super().xWrite(data, offset)
         if self._recorder is not None:
             self._recorder.write(self._number, offset, bytes(data))
 
-    def xTruncate(self, newsize: int) -> None:  # noqa: N802
+    def xTruncate(self, newsize: int) -> None:
         super().xTruncate(newsize)
         if self._recorder is not None:
             self._recorder.truncate(self._number, newsize)
 
-    def xSync(self, flags: int) -> None:  # noqa: N802
+    def xSync(self, flags: int) -> None:
         if self._recorder is not None:
             # SQLite syncs the folder together with a new log.
             self._recorder.steps += [("sync", self._number), ("sync_folder", ALL)]

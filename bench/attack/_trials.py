@@ -211,9 +211,10 @@ def _read_sessions(store: Store) -> dict[str, Any]:
 def find_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """Return the first difference of two contents in words; empty if there is none."""
     for part in one:
-        missing, surplus = one[part].keys() - other[part].keys(), other[part].keys() - one[part]
-        if missing or surplus:
-            return f"{part}: {sorted(map(str, missing))[:3]} lost, {sorted(map(str, surplus))[:3]} more"
+        lost = sorted(map(str, one[part].keys() - other[part].keys()))
+        more = sorted(map(str, other[part].keys() - one[part].keys()))
+        if lost or more:
+            return f"{part}: {lost[:3]} lost, {more[:3]} more"
         for key in one[part]:
             if one[part][key] != other[part][key]:
                 return f"{part} of {key} differ"

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.attack import Result
+from bench.attack._transcripts import AGENTS, change_home, make_home, own_roots
 from bench.attack._trials import (
     Failed,
     Score,
@@ -33,7 +34,6 @@ from bench.attack._trials import (
     run_whole,
     times,
 )
-from bench.attack._transcripts import AGENTS, change_home, make_home, own_roots
 from bench.attack.kills import sync_in_parts
 from runlore.errors import LogError
 from runlore.live import LiveSession, SessionStore

@@ -31,7 +31,6 @@ from bench.attack._trials import (
     make_config,
     not_possible,
     require,
-    times,
     wait,
 )
 from runlore.errors import ReadError
@@ -144,12 +143,12 @@ def memory_bytes() -> int:
 # ── records ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def fuzz_record_bytes(fixture: Fixture, n: int, scratch: Path) -> None:
+def fuzz_record_bytes(fixture: Fixture, n: int, _: Path) -> None:
     rng = random.Random(f"{fixture.agent}/{fixture.case}/bytes/{n}")
     check_noise(fixture.adapter, fixture.root, rng, 1)
 
 
-def fuzz_record_values(fixture: Fixture, n: int, scratch: Path) -> None:
+def fuzz_record_values(fixture: Fixture, n: int, _: Path) -> None:
     rng = random.Random(f"{fixture.agent}/{fixture.case}/values/{n}")
     check_breakage(fixture.adapter, fixture.root, rng, 1)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.attack import Result
+from bench.attack._transcripts import AGENTS, change_home, make_home, own_roots
 from bench.attack._trials import (
     Score,
     can_fork,
@@ -31,7 +32,6 @@ from bench.attack._trials import (
     run_whole,
     times,
 )
-from bench.attack._transcripts import AGENTS, change_home, make_home, own_roots
 from runlore.cli import cli
 from runlore.config import Config
 from runlore.live import SessionStore

@@ -152,7 +152,8 @@ def hostile_text(scenario: Scenario) -> int:
     rng = scenario.rng
     text = rng.choice(HOSTILE).format(mark=MARK)
     scenario.title = text
-    scenario.add_session("acme/shop", [f"echo {text!r}"], says=text, output=text)
+    steps = [f"npm install {scenario.name} && echo {text!r}"]
+    scenario.add_session("acme/shop", steps, says=text, output=text)
     scenario.sync()
     texts = scenario.shown() | scenario.searched("obey OR evil OR echo")
     for name, reply in texts.items():

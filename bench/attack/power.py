@@ -19,6 +19,7 @@ import msgspec
 
 from bench.attack import Result
 from bench.attack._disk import PythonFiles, Recorder, SqliteFiles, Step, lose_power
+from bench.attack._transcripts import make_home
 from bench.attack._trials import (
     Score,
     can_fork,
@@ -31,7 +32,6 @@ from bench.attack._trials import (
     run_whole,
     times,
 )
-from bench.attack._transcripts import make_home
 from bench.attack.kills import sync_in_parts
 from runlore.live import LiveSession, SessionStore
 from runlore.store import open_store

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.attack import Result
+from bench.attack._transcripts import make_home
 from bench.attack._trials import (
     Failed,
     Score,
@@ -32,7 +33,6 @@ from bench.attack._trials import (
     times,
     wait,
 )
-from bench.attack._transcripts import make_home
 from bench.attack.kills import sync_in_parts
 from runlore.config import Config
 
