@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -40,7 +41,6 @@ from runlore.live import LiveSession, SessionStore
 
 SYNCS, APPENDS, COMMANDS = 40, 100, 40
 DISK_BYTES = 24 << 20
-FULL = re.compile(r"disk is full|no space|No space|no room|too large", re.IGNORECASE)
 
 
 def attack(scale: float, scratch: Path) -> Iterator[Result]:
@@ -50,9 +50,6 @@ def attack(scale: float, scratch: Path) -> Iterator[Result]:
         return
     (scratch / "disk").mkdir()
     with small_disk(scratch / "disk") as disk:
-        if disk is None:
-            yield not_possible("a full disk", "needs Linux and root, to mount a small one")
-            return
         trials = DiskTrials(disk, scratch)
         yield trials.sync(times(SYNCS, scale))
         yield trials.read(times(COMMANDS, scale))
@@ -61,13 +58,13 @@ def attack(scale: float, scratch: Path) -> Iterator[Result]:
 
 
 @contextmanager
-def small_disk(folder: Path) -> Iterator[Disk | None]:
-    """Mount a small file system, or give None where that is not allowed."""
+def small_disk(folder: Path) -> Iterator[Disk]:
+    """Mount a small file system, or limit the size of files where that is not allowed."""
     command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
     try:
         subprocess.run(command, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):
-        yield None
+        yield SmallFiles(folder)
         return
     try:
         yield Disk(folder)
@@ -77,6 +74,10 @@ def small_disk(folder: Path) -> Iterator[Disk | None]:
 
 class Disk:
     """A small file system."""
+
+    kind = "a small disk"
+    full = re.compile(r"disk is full|no space left|no room", re.IGNORECASE)
+    """What an error must say when there is no room."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -91,6 +92,24 @@ class Disk:
 
     def clear(self) -> None:
         self._filler.unlink(missing_ok=True)
+
+
+class SmallFiles(Disk):
+    """A folder in which files can grow only so far, for this process and those it starts."""
+
+    kind = "a limit on the size of files"
+    full = re.compile(r"too large|disk I/O error|disk is full", re.IGNORECASE)
+
+    def fill(self, free: int) -> None:
+        sizes = [path.stat().st_size for path in self.folder.rglob("*") if path.is_file()]
+        self._set_limit(max(sizes, default=0) + free)
+
+    def clear(self) -> None:
+        self._set_limit(resource.RLIM_INFINITY)
+
+    def _set_limit(self, limit: int) -> None:
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
 
 
 class DiskTrials:
@@ -121,14 +140,14 @@ class DiskTrials:
                 self.disk.fill(free)
                 status, error = self._sync()
                 failed += status != 0
-                require(status == 0 or is_clear(error), f"says {error[-150:]!r}")
+                require(status == 0 or self._is_clear(error), f"says {error[-150:]!r}")
                 self._check_store()
                 self.disk.clear()
                 status, error = self._sync()
                 require(status == 0, f"with room again it says {error[-150:]!r}")
                 wrong = find_difference(self.after, read_content(str(self.home / "runlore.db")))
                 require(not wrong, f"with room again {wrong}")
-        return score.result(f"{failed} ran out of room")
+        return score.result(f"{self.disk.kind}; {failed} ran out of room")
 
     def read(self, count: int) -> Result:
         score, rng = Score("a command that reads, on a full disk"), random.Random("read")
@@ -164,7 +183,7 @@ class DiskTrials:
                 self._begin()
                 self.disk.fill(free)
                 status, error = self._run(*words)
-                require(status == 0 or is_clear(error), f"`{words[0]}` says {error[-150:]!r}")
+                require(status == 0 or self._is_clear(error), f"`{words[0]}` says {error[-150:]!r}")
                 self._check_store()
                 left = [path.name for path in self.disk.folder.glob("target*") if status]
                 require(words[0] == "copy" or not left, f"`{words[0]}` left {left}")
@@ -193,7 +212,7 @@ class DiskTrials:
                 session.append({"role": "user", "content": [block]})
                 safe.append(n)
         except LogError as error:
-            require(FULL.search(str(error)), f"says {error}")
+            require(self.disk.full.search(str(error)), f"says {error}")
         else:
             raise Failed("the disk was never full")
         for handle in (session, SessionStore(self.home / "live").open("one")):
@@ -210,6 +229,11 @@ class DiskTrials:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         copy_store(Path(self.base.store), self.home / "runlore.db")
         shutil.copy(self.base.home / "redact.key", self.home)
+
+    def _is_clear(self, error: str) -> bool:
+        """Return True if an error is one line that says that there is no room."""
+        lines = [line for line in error.splitlines() if line.strip()]
+        return "Traceback" not in error and bool(lines) and bool(self.disk.full.search(lines[-1]))
 
     def _check_store(self) -> None:
         """Raise Failed unless the store opens, is right, and has every session of before."""
@@ -239,9 +263,3 @@ class DiskTrials:
 
 def count_messages(session: LiveSession) -> int:
     return sum(record.type == "message" for record in session.records())
-
-
-def is_clear(error: str) -> bool:
-    """Return True if an error is one line that says that there is no room."""
-    lines = [line for line in error.splitlines() if line.strip()]
-    return "Traceback" not in error and bool(lines) and FULL.search(lines[-1]) is not None
