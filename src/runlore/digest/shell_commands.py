@@ -264,13 +264,40 @@ def fetches_and_runs(command: str) -> bool:
     It pipes a download or decoded text into an interpreter, evaluates one, runs a file that it has
     just downloaded, or installs a package from an address.
     """
-    text = command[: 10 * MAX_CHARS].replace("\\\n", " ")
+    # A line that went on, or did so before it was put on one line.
+    text = command[: 10 * MAX_CHARS].replace("\\\n", " ").replace("\\ ", " ")
     return _FETCHES_AND_RUNS.search(text) is not None or _runs_download(text)
+
+
+def reaches_out(command: str) -> bool:
+    """Return True if a command names an address on another machine, or starts a program that
+    fetches from one."""
+    text = command[: 10 * MAX_CHARS]
+    hosts = {host.lower() for host in _HOST.findall(text)}
+    if hosts - _LOCAL_HOSTS or _REMOTE_NAME.search(text) is not None:
+        return True
+    parsed = parse(_QUOTES.sub("", text))
+    programs = parsed.programs - ({"curl", "wget"} if hosts else set())
+    return bool(programs & _REMOTE_PROGRAMS) or not _REMOTE_HEADS.isdisjoint(parsed.heads)
+
+
+_HOST = re.compile(r"[A-Za-z][\w+.-]{0,20}://(?:[^\s/@'\"]{0,200}@)?(\[[^\]\s]*\]|[^\s/:'\"?#]*)")
+_LOCAL_HOSTS = frozenset({"", "localhost", "127.0.0.1", "0.0.0.0", "[::1]"})  # noqa: S104
+_REMOTE_NAME = re.compile(
+    # `git@example.org:ada/shop`, `go run example.org/tool@latest`.
+    r"(?<![\w.-])[\w-]{1,60}@[\w-]{1,60}\.[\w.-]{2,60}:|(?<![\w./-])[\w-]{1,60}(?:\.[\w-]{1,60})+/[\w./-]{1,200}@"
+)
+_QUOTES = re.compile(r"['\"\\]")
+_REMOTE_PROGRAMS = frozenset(
+    "curl wget aria2c fetch http https xh lynx nc ncat netcat socat telnet ssh scp sftp ftp rsync"
+    " iwr irm invoke-webrequest invoke-restmethod".split()
+)
+_REMOTE_HEADS = frozenset({"docker run", "docker pull", "podman run", "podman pull"})
 
 
 def _runs_download(text: str) -> bool:
     """Return True if a file that a part of the command downloads is run by a later part."""
-    for match in _DOWNLOAD_TO.finditer(text):
+    for match in (*_DOWNLOAD_TO.finditer(text), *_DOWNLOAD.finditer(text)):
         name = match["file"].strip("'\"").rpartition("/")[2]
         for part in _AFTER_SEPARATOR.split(text[match.end() :])[1:]:
             if name and name in part and _STARTS_FILE.match(part) is not None:
@@ -279,7 +306,8 @@ def _runs_download(text: str) -> bool:
 
 
 _FETCHES = (
-    r"(?:curl|wget|fetch|aria2c|http|https|iwr|irm|invoke-webrequest|invoke-restmethod"
+    r"(?:curl|wget|fetch|aria2c|http|https|lynx|nc|ncat|socat|iwr|irm|invoke-webrequest"
+    r"|invoke-restmethod"
     r"|new-object\s+(?:system\.)?net\.webclient|\(new-object)"
 )
 _INTERPRETERS = (
@@ -299,6 +327,13 @@ _FETCHES_AND_RUNS = re2.compile(
     rf"|(?:{_INTERPRETERS})[^\n;|]*(?:<\(|\$\(|`)[^\n)`]*\bbase64\b"
     rf"|\b(?:iex|invoke-expression)\b[^\n]*\b(?:{_FETCHES}|downloadstring|frombase64string)"
     rf"|\b(?:{_FETCHES}|downloadstring)\b[^\n]*\|\s*(?:iex|invoke-expression)\b"
+    # `python -c "exec(… 'https://…')"`, `X=$(curl …); eval "$X"`, `git clone … && make`.
+    r"|\b(?:python[\d.]*|node|ruby|perl|php|deno|bun)\s[^\n]*-\w*[ceErp]\b[^\n]*"
+    r"(?:\beval\b|\bexec\b|\bsystem\b)[^\n]*://|\b(?:node|deno|bun)\s[^\n]*-\w*[ep]\b[^\n]*://"
+    r"[^\n]*\beval\b"
+    rf"|=\s*[\"']?(?:\$\(|`)\s*{_FETCHES}\b[^\n]*[;&\n]\s*(?:{_INTERPRETERS})"
+    rf"|\bgit\s+clone\s[^\n;&|]*(?:{_ADDRESS})[^\n]*[;&\n]\s*"
+    rf"(?:(?:sudo\s+)?(?:make|npm|cargo|go|docker|pip[\d.]*)\b|\.?/|{_INTERPRETERS})"
     # A package from an address, or a program that is fetched by one.
     r"|\b(?:pip[\d.]*|pipx|uv|poetry|pdm|npm|pnpm|yarn|bun|deno|gem|cargo|go|brew|luarocks)\s"
     r"[^\n;&|]*\b(?:install|add|i|tap|tool)\b"
@@ -312,6 +347,10 @@ _DOWNLOAD_TO = re2.compile(
     r"(?i)\b(?:curl|wget|iwr|invoke-webrequest)\b[^\n;&|]*?"
     r"(?:\s-[a-zA-Z]*[oO]\s*|\s--output(?:-document)?[\s=]|\s-outfile\s|\s>\s*)(?P<file>[^\s;&|]+)"
 )
+_DOWNLOAD = re2.compile(
+    r"(?i)\b(?:wget|aria2c|curl\s[^\n;&|]*--remote-name)\b[^\n;&|]*?://(?P<file>[^\s;&|]+)"
+)
+"""Under its own name."""
 _AFTER_SEPARATOR = re.compile(r"[;&|\n]+\s*")
 _STARTS_FILE = re.compile(rf"(?:chmod|exec|\.|{_INTERPRETERS})\s|\.?/|&\s", re.I)
 

@@ -6,7 +6,8 @@ is told only if it is certain enough, and only
 - in the repository that it comes from, with its change; or
 - by its class alone (`changes`), without a path or a diff, if independent tasks agree on it.
 
-A command that fetches code and runs it is never told. Everything cites the event that shows it.
+A command that fetches code and runs it is never told, and neither is any other that reaches another
+machine: whose it is cannot be known. Everything cites the event that shows it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from ..digest.shell_commands import reaches_out
 from ..errors import RunloreError
 from ..model import Digest, Fix
 from ..store import Filter, Store
@@ -93,6 +95,7 @@ def _find_evidence(row: SessionError, digest: Digest) -> list[_Evidence]:
         and fix.how not in (None, "retry")
         and fix.confidence >= MIN_CONFIDENCE
         and not is_dangerous(fix)
+        and not any(map(reaches_out, (fix.after, *(step.summary for step in fix.steps))))
     ]
 
 

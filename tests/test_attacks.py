@@ -1,0 +1,45 @@
+"""The attacks of `bench/attack`, each at a small scale: whatever is tried, everything holds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ALL
+
+ROOT = Path(__file__).parent.parent
+NAMES = sorted(
+    file.stem for file in (ROOT / "bench/attack").glob("*.py") if not file.stem.startswith("_")
+)
+SCALE = 0.02
+SMALLER = {"fuzz": 0.003, "kills": 0.01}
+"""Attacks of which a smaller part is enough to see that they run."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_attack_finds_nothing(name: str) -> None:
+    scale = 0.1 if ALL else SMALLER.get(name, SCALE)
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.attack", name, "--scale", str(scale)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = done.stdout.splitlines()[2:]
+    assert rows, "it tried nothing"
+
+
+def test_something_that_does_not_hold_is_a_failure() -> None:
+    """The test above would pass if nothing ever counted."""
+    from bench.attack._trials import Score, require
+
+    score = Score("a case")
+    for n in range(3):
+        with score.trial(n):
+            require(n != 1, "one is wrong")
+    result = score.result("a figure")
+    assert (result.tried, result.held, result.note) == (3, 2, "trial 1: one is wrong")
