@@ -38,6 +38,7 @@ MAX_DIFF_BYTES = 2048
 SHARES = {
     "edit named": 0.89,
     "edit alone": 0.75,
+    "edit of several": 0.7,
     "edit of many": 0.4,
     "edit guessed": 0.3,
     "command named": 0.9,
@@ -46,6 +47,7 @@ SHARES = {
     "command guessed": 0.3,
     "changed named": 0.9,
     "changed edit": 0.9,
+    "changed patch": 0.6,
     "changed alike": 0.75,
     "changed wrapper": 0.75,
     "changed tool": 0.75,
@@ -55,6 +57,7 @@ SHARES = {
     "changed guessed": 0.3,
     "read": 0.9,
     "retry": 0.3,
+    "dropped": 0.2,
 }
 """By class of evidence, the share of fixes that were right among those that were read. The design
 page says what the classes are, how many were read, and on which data."""
@@ -111,23 +114,45 @@ class _Search:
         end = self._find_end(n, signature)
         if end is None:
             return stays
-        steps, evidence = find_steps(self._find_course(n, end, signature))
-        return self._build_fix(n, end, signature, steps, SHARES[evidence])
+        course = self._find_course(n, end, signature)
+        steps, evidence = find_steps(course)
+        return self._build_fix(n, end, course, steps, SHARES[evidence])
 
     def _find_course(self, n: int, end: End, signature: Signature) -> Course:
         """Return what happened from an error to its end."""
         failed = self.attempts[n]
-        between = [
-            attempt
-            for attempt in self.attempts[n + 1 : end.gone]
-            if attempt.is_done and not attempt.failed and _was_called_after(failed, attempt)
+        between, afterwards = (
+            [
+                attempt
+                for attempt in attempts
+                if attempt.is_done and not attempt.failed and _was_called_after(failed, attempt)
+            ]
+            for attempts in (
+                self.attempts[n + 1 : end.gone],
+                self.attempts[end.gone + 1 : end.proven],
+            )
+        )
+        cleanups = [
+            attempt.shell
+            for attempt in self.attempts[n + 1 : end.proven + MAX_DISTANCE]
+            if attempt.action == "shell" and "rm " in attempt.shell
         ]
-        last = self.attempts[end.gone]
-        return Course(signature, failed, last, end, end.gone - n, between, self.bodies)
+        return Course(
+            signature=signature,
+            failed=failed,
+            last=self.attempts[end.gone],
+            end=end,
+            distance=end.gone - n,
+            between=between,
+            afterwards=afterwards,
+            cleanups=cleanups,
+            bodies=self.bodies,
+        )
 
     def _build_fix(
-        self, n: int, end: End, signature: Signature, steps: tuple[Step, ...], share: float
+        self, n: int, end: End, course: Course, steps: tuple[Step, ...], share: float
     ) -> Fix:
+        signature = course.signature
         failed, gone, first = self.attempts[n], self.attempts[end.gone], steps[0]
         words = self._between(failed.end_seq, gone.end_seq)
         cause = find_cause(words, self.bodies, signature)
@@ -144,16 +169,20 @@ class _Search:
             cause_seq=cause.seq if cause else None,
             proof=end.proof,
         )
-        return self._add_change(fix, failed, gone, signature)
+        return self._add_change(fix, course)
 
-    def _add_change(self, fix: Fix, failed: Attempt, gone: Attempt, signature: Signature) -> Fix:
+    def _add_change(self, fix: Fix, course: Course) -> Fix:
         """Add what was changed: the part of the edit, or the two calls and their difference."""
         replace = msgspec.structs.replace
+        failed, gone = course.failed, course.last
         if fix.how == "edit":
             diff = self.bodies.get(fix.steps[0].seq, "")
             path = fix.steps[0].files[0] if fix.steps[0].files else ""
-            words = find_names(signature.sample)
-            hunk = pick_hunk(diff, words, find_line_number(self._output(failed), path))
+            words = find_names(course.section)
+            number = find_line_number(course.section, path) or find_line_number(
+                course.output, path
+            )
+            hunk = pick_hunk(diff, words, number, course.source_lines)
             return replace(
                 fix, change=hunk, diff=_cut_diff(f"{path}\n@@\n{hunk}" if hunk else diff)
             )
@@ -193,10 +222,12 @@ class _Search:
                 continue
             if not later.failed:
                 proof = find_proof(failed, later, self._output(later), signature)
+                if proof is not None and not _is_gone(signature, self._output(later)):
+                    return None  # What a success reports as well is not what failed.
                 if proof is not None:
                     evidence = "" if match == "same" else match
                     return End(m if gone is None else gone, m, proof, evidence)
-            elif gone is None and match == "same" and _is_gone(signature, self._output(later)):
+            elif gone is None and match == "same" and self._reports_another(later, signature):
                 # The same run with another error: this one is gone if a later run succeeds.
                 gone = m
         return None
@@ -219,6 +250,11 @@ class _Search:
             return None
         m = next((m for m, _ in self._iter_reachable(n)), len(self.attempts))
         return End(m, m, None) if m - n <= NEAR and m < len(self.attempts) else None
+
+    def _reports_another(self, later: Attempt, signature: Signature) -> bool:
+        """Return True if a run reports something, and not this error any more."""
+        output = self._output(later)
+        return bool(output) and _is_gone(signature, output)
 
     def _output(self, attempt: Attempt) -> str:
         return self.bodies.get(attempt.end_seq, "")
@@ -245,7 +281,8 @@ def _was_called_after(failed: Attempt, later: Attempt) -> bool:
 
     Calls that were sent together with the failing one answer nothing.
     """
-    if later.call is None or later.seq <= failed.end_seq:
+    begin = later.seq if later.start_seq is None else later.start_seq
+    if later.call is None or begin <= failed.end_seq:
         return False
     known, called = failed.result.ts if failed.result else None, later.call.ts
     return known is None or called is None or called >= known
@@ -253,13 +290,19 @@ def _was_called_after(failed: Attempt, later: Attempt) -> bool:
 
 def _is_gone(signature: Signature, output: str) -> bool:
     """Return True if the output of a later run does not report an error any more."""
-    if not output:
-        return False
     if signature.kind == "test" and (match := _TEST_NAME.match(signature.template)):
         return not any(
             match[1] in line and _REPORTS_FAILURE.search(line) for line in output.splitlines()
         )
-    return " ".join(signature.sample.split()) not in " ".join(output.split())
+    return _mask_numbers(signature.sample) not in _mask_numbers(output)
+
+
+def _mask_numbers(text: str) -> str:
+    """Return a text in which times, durations and the like are the same."""
+    return _NUMBERS.sub("0", " ".join(text.split()))
+
+
+_NUMBERS = re.compile(r"\d+")
 
 
 _TEST_NAME = re.compile(r"failed test: (?:.*::)?([^:<>]{3,})")
