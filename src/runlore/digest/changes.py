@@ -136,7 +136,9 @@ def diff_replaced(before: str, after: str) -> tuple[list[str], list[str]]:
 
 
 def _only_in(mine: list[str], other: list[str]) -> tuple[list[str], list[str]]:
-    return [line for line in mine if line not in other], [line for line in other if line not in mine]
+    return [line for line in mine if line not in other], [
+        line for line in other if line not in mine
+    ]
 
 
 def _edit_place(edit: str) -> list[str]:
@@ -160,15 +162,25 @@ def _edit_lines(edit: str, signs: str) -> list[str]:
 
 def removed_lines(diff: str) -> set[str]:
     """Return the lines that an edit removes, without blanks around them."""
-    return {line.strip() for line in _changed(diff, "-")} - {line.strip() for line in _changed(diff, "+")}
+    return _stripped(diff, "-") - _stripped(diff, "+")
 
 
 def is_replaced(diff: str, later: Iterable[str]) -> bool:
     """Return True if later edits remove at least half of the lines that an edit adds."""
-    added = {line.strip() for line in _changed(diff, "+")} - {line.strip() for line in _changed(diff, "-")}
-    added = {line for line in added if len(line) > _MIN_LINE_CHARS}
+    added = _stripped(diff, "+") - _stripped(diff, "-")
     gone = {line for other in later for line in removed_lines(other)}
     return bool(added) and len(added & gone) >= len(added) / 2
+
+
+def is_moved(diff: str, other: str) -> bool:
+    """Return True if another edit adds what this one removes."""
+    removed = removed_lines(diff)
+    return bool(removed) and len(removed & _stripped(other, "+")) >= len(removed) / 2
+
+
+def _stripped(diff: str, sign: str) -> set[str]:
+    lines = {line.strip() for line in _changed(diff, sign)}
+    return {line for line in lines if len(line) > _MIN_LINE_CHARS}
 
 
 _MIN_LINE_CHARS = 3
@@ -319,6 +331,9 @@ def _near_changes(
     lines: list[str], wanted: set[str], number: int | None, source: Set[str]
 ) -> list[str]:
     """Return the changed lines, of many those around what is wanted, with a line of context."""
+    compact = _drop_unchanged(lines)
+    if any(map(_is_changed, compact)) and len(compact) < min(len(lines), MAX_CHANGE_LINES):
+        return compact
     changed = [n for n, line in enumerate(lines) if _is_changed(line)]
     if len(changed) <= MAX_CHANGE_LINES:
         start = max(0, changed[0] - 1)
@@ -327,6 +342,34 @@ def _near_changes(
         start = max(0, (_find_wanted(lines, changed, wanted, number) if at is None else at) - 3)
     shown = lines[start : changed[-1] + 2]
     return shown[1:] if shown and not shown[0].strip() else shown
+
+
+def _drop_unchanged(lines: list[str]) -> list[str]:
+    """Return a part of an edit without the lines that it removes and adds again.
+
+    Many edits replace a whole function to change one of its lines.
+    """
+    old, new = (
+        [line[1:] for line in lines[:_MAX_COMPARED] if line[:1] in signs]
+        for signs in (("-", " ", ""), ("+", " ", ""))
+    )
+    result: list[str] = []
+    for tag, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            same = [f" {line}" for line in old[i:j]]
+            result += same[-1:] if not i else same[:1] if j == len(old) else _keep_ends(same)
+        else:
+            result += [f"-{line}" for line in old[i:j]] + [f"+{line}" for line in new[k:m]]
+    return [line for line in result if line.strip()]
+
+
+def _keep_ends(lines: list[str]) -> list[str]:
+    """Return the unchanged lines next to the changes before and after them."""
+    return lines if len(lines) <= 2 else [lines[0], " …", lines[-1]]
+
+
+_MAX_COMPARED = 300
+"""Lines of a part of an edit up to which what it removes is compared with what it adds."""
 
 
 def _find_wanted(lines: list[str], changed: list[int], wanted: set[str], number: int | None) -> int:

@@ -179,9 +179,7 @@ class _Search:
             diff = self.bodies.get(fix.steps[0].seq, "")
             path = fix.steps[0].files[0] if fix.steps[0].files else ""
             words = find_names(course.section)
-            number = find_line_number(course.section, path) or find_line_number(
-                course.output, path
-            )
+            number = find_line_number(course.section, path) or find_line_number(course.output, path)
             hunk = pick_hunk(diff, words, number, course.source_lines)
             return replace(
                 fix, change=hunk, diff=_cut_diff(f"{path}\n@@\n{hunk}" if hunk else diff)

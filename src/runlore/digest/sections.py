@@ -31,7 +31,7 @@ def find_section(output: str, error: Signature, others: Sequence[Signature] = ()
     plain = [" ".join(line.split()) for line in lines]
     at = next((n for n, line in enumerate(plain) if anchor in line), None)
     if at is None:
-        return error.sample
+        return "\n".join([error.sample, *_find_report(lines, error)])
     borders = {n for n, line in enumerate(plain) if any(one in line for one in rest)}
     borders |= {n for n, line in enumerate(lines) if n != at and _BORDER.match(line)}
     last = min([at + _MAX_LINES, *(n for n in borders if n > at)])
@@ -81,7 +81,7 @@ def _find_report(lines: list[str], error: Signature) -> list[str]:
     return body[:end]
 
 
-_TEST_NAME = re.compile(r"::(\w+(?:\[[^\]]{1,80}\])?)(?=$|\s)")
+_TEST_NAME = re.compile(r"::(\w+(?:\[[^\]]{1,80}\])?)(?=$|[\s)])")
 _TITLE = re.compile(r"_{3,} .+ _{3,}\s*\Z|={4,} ")
 _BORDER = re.compile(
     r"\s*--- (?:FAIL|PASS|SKIP)|=== RUN|\s*● |={4,} |_{3,} .+ _{3,}|FAILED \S+::|not ok "

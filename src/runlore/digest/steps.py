@@ -22,6 +22,7 @@ from .changes import (
     changed_words,
     deletes_test,
     explains_refusal,
+    is_moved,
     is_replaced,
     likeness,
     only_adds_output,
@@ -309,8 +310,10 @@ def _by_edits(course: Course) -> Steps | None:
     if _is_named(first, course):
         if len(edits) > MAX_NEAR_EDITS:
             return steps, "edit of many"
-        is_doubtful = any(_is_rival(first, rank) for rank, _ in ranked[1:])
-        return steps, "edit of several" if is_doubtful or _was_revised(edit, course) else "edit named"
+        is_doubtful = _is_partial(edit, course) or any(
+            _is_rival(first, rank) for rank, _ in ranked[1:]
+        )
+        return steps, "edit of several" if is_doubtful else "edit named"
     if first.nearness == 3 and course.signature.kind == "compile":
         return steps, "edit of several"
     is_one_file = len({name for edit in edits for name in edit.files}) == 1
@@ -368,10 +371,15 @@ def _is_rival(first: _Rank, other: _Rank) -> bool:
     return is_like and (other.is_more or not first.is_more) and 2 * other.shared > first.shared
 
 
-def _was_revised(edit: Attempt, course: Course) -> bool:
-    """Return True if the file was edited again after a run that failed for another reason."""
+def _is_partial(edit: Attempt, course: Course) -> bool:
+    """Return True if an edit is not the whole fix: the file was edited again after a run that failed
+    for another reason, or what it removes was added elsewhere."""
+    diff = course.text_of(edit)
     return any(
         other.action == "edit" and other.files & edit.files for other in course.afterwards
+    ) or any(
+        other.action == "edit" and other is not edit and is_moved(diff, course.text_of(other))
+        for other in course.between
     )
 
 
