@@ -68,7 +68,7 @@ def _anchor(error: Signature) -> str:
 
 
 def _find_report(lines: list[str], error: Signature) -> list[str]:
-    """Return the report on a failed test that stands under its name, as in `____ test_load ____`."""
+    """Return the report on a failed test under its name, as in `____ test_load ____`."""
     match = _TEST_NAME.search(error.sample) if error.kind in ("test", "exception") else None
     if match is None:
         return []

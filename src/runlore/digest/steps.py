@@ -158,7 +158,7 @@ def _was_dropped(course: Course) -> bool:
     """Return True if what failed does not exist any more: a test that was deleted or is skipped, or
     a file that was only written to find something out."""
     sample = course.signature.sample
-    files = {name for name in (*find_places(course.section), *_FILE_OF_TEST.findall(sample))}
+    files = {*find_places(course.section), *_FILE_OF_TEST.findall(sample)}
     if any(
         re.search(rf"\brm\b[^;&|\n]*{re.escape(name)}(?![\w.])", command)
         for command in course.cleanups
@@ -372,8 +372,11 @@ def _is_rival(first: _Rank, other: _Rank) -> bool:
 
 
 def _is_partial(edit: Attempt, course: Course) -> bool:
-    """Return True if an edit is not the whole fix: the file was edited again after a run that failed
-    for another reason, or what it removes was added elsewhere."""
+    """Return True if an edit is not the whole fix.
+
+    The file was edited again after a run that failed for another reason, or what it removes was
+    added elsewhere.
+    """
     diff = course.text_of(edit)
     return any(
         other.action == "edit" and other.files & edit.files for other in course.afterwards
