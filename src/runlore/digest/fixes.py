@@ -38,7 +38,7 @@ MAX_DIFF_BYTES = 2048
 SHARES = {
     "edit named": 0.89,
     "edit alone": 0.75,
-    "edit of several": 0.7,
+    "edit of several": 0.54,
     "edit of many": 0.4,
     "edit guessed": 0.3,
     "command named": 0.9,
@@ -47,7 +47,7 @@ SHARES = {
     "command guessed": 0.3,
     "changed named": 0.9,
     "changed edit": 0.9,
-    "changed patch": 0.6,
+    "changed patch": 0.2,
     "changed alike": 0.75,
     "changed wrapper": 0.75,
     "changed tool": 0.75,

@@ -304,22 +304,24 @@ def _by_edits(course: Course) -> Steps | None:
         key=lambda entry: (entry[0], entry[1].seq),
     )
     steps = tuple(_step(edit, "edit") for _, edit in ranked[:MAX_STEPS])
+    return steps, _rate_edits(ranked, course)
+
+
+def _rate_edits(ranked: list[tuple[_Rank, Attempt]], course: Course) -> str:
+    """Return the class of evidence for the first of these edits."""
     first, edit = ranked[0]
     if _is_elsewhere(edit, course):
-        return steps, "edit guessed"
+        return "edit guessed"
     if _is_named(first, course):
-        if len(edits) > MAX_NEAR_EDITS:
-            return steps, "edit of many"
-        is_doubtful = _is_partial(edit, course) or any(
-            _is_rival(first, rank) for rank, _ in ranked[1:]
-        )
-        return steps, "edit of several" if is_doubtful else "edit named"
-    if first.nearness == 3 and course.signature.kind == "compile":
-        return steps, "edit of several"
-    is_one_file = len({name for edit in edits for name in edit.files}) == 1
-    if course.signature.kind in ("test", "exception") and (first.shared or is_one_file):
-        return steps, "edit alone"
-    return steps, "edit guessed"
+        if len(ranked) > MAX_NEAR_EDITS:
+            return "edit of many"
+        has_rival = any(_is_rival(first, rank) for rank, _ in ranked[1:])
+        return "edit of several" if has_rival or _is_partial(edit, course) else "edit named"
+    if course.signature.kind == "compile":
+        return "edit of several" if first.nearness == 3 else "edit guessed"
+    is_one_file = len({name for _, edit in ranked for name in edit.files}) == 1
+    is_alone = course.signature.kind in ("test", "exception") and (first.shared or is_one_file)
+    return "edit alone" if is_alone else "edit guessed"
 
 
 class _Rank(NamedTuple):
