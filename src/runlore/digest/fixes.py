@@ -23,7 +23,7 @@ from . import Fix, Signature, Step
 from .attempts import Attempt, find_attempts
 from .causes import find_cause, is_disowned
 from .changes import diff_calls, diff_edits, pick_hunk, to_line
-from .nearness import find_line_number, find_names
+from .nearness import find_line_number
 from .proof import find_proof
 from .same_calls import NEAR, find_place, match_calls
 from .steps import Course, End, find_steps
@@ -78,14 +78,14 @@ def find_fixes(
     are those of the timeline; without them neither prompts nor causes are known.
     """
     search = _Search(attempts, bodies, events)
-    best: dict[str, Fix] = {}
+    best: dict[str, tuple[Fix, Course | None]] = {}
     for n, attempt in enumerate(attempts):
         for signature in attempt.signatures:
-            fix = search.find_fix(n, signature)
+            fix, course = search.find_fix(n, signature)
             known = best.get(fix.fingerprint)
-            if known is None or fix.confidence >= known.confidence:
-                best[fix.fingerprint] = fix
-    return list(best.values())
+            if known is None or fix.confidence >= known[0].confidence:
+                best[fix.fingerprint] = fix, course
+    return [search.add_details(fix, course) if course else fix for fix, course in best.values()]
 
 
 class _Search:
@@ -108,15 +108,16 @@ class _Search:
         self.words.sort(key=lambda event: event.seq)
         self.prompts.sort()
 
-    def find_fix(self, n: int, signature: Signature) -> Fix:
+    def find_fix(self, n: int, signature: Signature) -> tuple[Fix, Course | None]:
+        """Return the fix of an error without its details, and what happened up to its end."""
         failed = self.attempts[n]
         stays = Fix(fingerprint=signature.fingerprint, failed_seq=failed.end_seq)
         end = self._find_end(n, signature)
         if end is None:
-            return stays
+            return stays, None
         course = self._find_course(n, end, signature)
         steps, evidence = find_steps(course)
-        return self._build_fix(n, end, course, steps, SHARES[evidence])
+        return self._end_fix(stays, end, steps, SHARES[evidence]), course
 
     def _find_course(self, n: int, end: End, signature: Signature) -> Course:
         """Return what happened from an error to its end."""
@@ -149,26 +150,25 @@ class _Search:
             bodies=self.bodies,
         )
 
-    def _build_fix(
-        self, n: int, end: End, course: Course, steps: tuple[Step, ...], share: float
-    ) -> Fix:
-        signature = course.signature
-        failed, gone, first = self.attempts[n], self.attempts[end.gone], steps[0]
-        words = self._between(failed.end_seq, gone.end_seq)
-        cause = find_cause(words, self.bodies, signature)
-        if is_disowned(words, self.bodies):
+    def _end_fix(self, stays: Fix, end: End, steps: tuple[Step, ...], share: float) -> Fix:
+        gone = self.attempts[end.gone]
+        if is_disowned(self._between(stays.failed_seq, gone.end_seq), self.bodies):
             share /= 2
-        fix = Fix(
-            fingerprint=signature.fingerprint,
-            failed_seq=failed.end_seq,
+        return msgspec.structs.replace(
+            stays,
             fixed_seq=self.attempts[end.proven].end_seq,
-            how=first.how,
+            how=steps[0].how,
             steps=steps,
             confidence=round(share, 2),
-            cause=cause.text if cause else "",
-            cause_seq=cause.seq if cause else None,
             proof=end.proof,
         )
+
+    def add_details(self, fix: Fix, course: Course) -> Fix:
+        """Add the agent's words about the cause, and what was changed."""
+        words = self._between(course.failed.end_seq, course.last.end_seq)
+        cause = find_cause(words, self.bodies, course.signature)
+        if cause is not None:
+            fix = msgspec.structs.replace(fix, cause=cause.text, cause_seq=cause.seq)
         return self._add_change(fix, course)
 
     def _add_change(self, fix: Fix, course: Course) -> Fix:
@@ -178,9 +178,8 @@ class _Search:
         if fix.how == "edit":
             diff = self.bodies.get(fix.steps[0].seq, "")
             path = fix.steps[0].files[0] if fix.steps[0].files else ""
-            words = find_names(course.section)
             number = find_line_number(course.section, path) or find_line_number(course.output, path)
-            hunk = pick_hunk(diff, words, number, course.source_lines)
+            hunk = pick_hunk(diff, course.names, number, course.source_lines)
             return replace(
                 fix, change=hunk, diff=_cut_diff(f"{path}\n@@\n{hunk}" if hunk else diff)
             )
@@ -292,7 +291,9 @@ def _is_gone(signature: Signature, output: str) -> bool:
         return not any(
             match[1] in line and _REPORTS_FAILURE.search(line) for line in output.splitlines()
         )
-    return _mask_numbers(signature.sample) not in _mask_numbers(output)
+    longest = max(_WORDS.findall(signature.sample), key=len, default="")
+    # Most outputs lack even one word of the error, and need not be compared.
+    return longest not in output or _mask_numbers(signature.sample) not in _mask_numbers(output)
 
 
 def _mask_numbers(text: str) -> str:
@@ -301,6 +302,7 @@ def _mask_numbers(text: str) -> str:
 
 
 _NUMBERS = re.compile(r"\d+")
+_WORDS = re.compile(r"[A-Za-z_]+")
 
 
 _TEST_NAME = re.compile(r"failed test: (?:.*::)?([^:<>]{3,})")

@@ -128,6 +128,11 @@ class Course(msgspec.Struct, frozen=True, dict=True):
         return find_section(self.output, self.signature, self.others)
 
     @cached_property
+    def names(self) -> set[str]:
+        """The names that are printed with the error."""
+        return find_names(self.section)
+
+    @cached_property
     def source_lines(self) -> set[str]:
         """The lines of code that are quoted with the error."""
         return find_source_lines(self.section)
@@ -157,13 +162,7 @@ def find_steps(course: Course) -> Steps:
 def _was_dropped(course: Course) -> bool:
     """Return True if what failed does not exist any more: a test that was deleted or is skipped, or
     a file that was only written to find something out."""
-    sample = course.signature.sample
-    files = {*find_places(course.section), *_FILE_OF_TEST.findall(sample)}
-    if any(
-        re.search(rf"\brm\b[^;&|\n]*{re.escape(name)}(?![\w.])", command)
-        for command in course.cleanups
-        for name in files
-    ):
+    if course.cleanups and _was_removed(course):
         return True
     if course.signature.kind != "test":
         return False
@@ -173,7 +172,17 @@ def _was_dropped(course: Course) -> bool:
         if attempt.action == "edit"
     ]
     return any(map(adds_skip, edits)) or any(
-        deletes_test(name, edits) for name in _TEST_NAMES.findall(sample)
+        deletes_test(name, edits) for name in _TEST_NAMES.findall(course.signature.sample)
+    )
+
+
+def _was_removed(course: Course) -> bool:
+    """Return True if a file that the error names was removed."""
+    tests = _FILE_OF_TEST.findall(course.signature.sample)
+    return any(
+        re.search(rf"\brm\b[^;&|\n]*{re.escape(name)}(?![\w.])", command)
+        for name in {*find_places(course.section), *tests}
+        for command in course.cleanups
     )
 
 
@@ -339,12 +348,12 @@ class _Rank(NamedTuple):
 
 
 def _rank_edit(edit: Attempt, course: Course) -> _Rank:
-    diff, section = course.text_of(edit), course.section
+    diff = course.text_of(edit)
     # Of several errors, each has its own part of the output.
-    output = section if course.others else course.output
+    output = course.section if course.others else course.output
     nearness = rate_nearness(edit, course.failed, course.signature, output)
     quoted, shared, is_more = rate_edit(
-        diff, find_names(section), find_quoted_names(course.signature.sample)
+        diff, course.names, find_quoted_names(course.signature.sample)
     )
     return _Rank(
         replaces_line=not course.source_lines.isdisjoint(removed_lines(diff)),
