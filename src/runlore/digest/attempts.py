@@ -49,6 +49,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The call, which is cited for what was done."""
     end_seq: int
     """The result, which is cited for how it ended."""
+    start_seq: int | None = None
+    """The call that began it, if this one only asks for what it has printed since then."""
     action: str
     files: frozenset[str]
     """The last parts of the paths that it was about."""
@@ -380,22 +382,52 @@ def _is_near_end(line: ErrorLine, body: str) -> bool:
 
 
 def _link_continued(attempts: list[Attempt]) -> list[Attempt]:
-    """Give a shell call without a command the command whose remaining output it asks for."""
+    """Give a shell call without a command the command whose remaining output it asks for.
+
+    If the call names a running process, it is that one's, else the last one's.
+    """
     running: Attempt | None = None
+    processes: dict[str, Attempt] = {}
     for n, attempt in enumerate(attempts):
         if attempt.action != "shell" or attempt.result is None:
             continue
         if attempt.shell.strip():
-            running = attempt if attempt.result.exit_code is None and not attempt.failed else None
-        elif running is not None:
-            signatures = () if running.command.is_read_only else attempt.signatures
-            attempts[n] = msgspec.structs.replace(
-                attempt,
-                shell=running.shell,
-                files=running.files,
-                signatures=signatures,
-                failed=attempt.failed and bool(signatures),
-            )
-            if attempt.result.exit_code is not None:
+            is_running = attempt.result.exit_code is None and not attempt.failed
+            running = attempt if is_running else None
+            if running and (process := _find_process(attempt)):
+                processes[process] = attempt
+            continue
+        begun = processes.get(_find_waited(attempt), running)
+        if begun is not None:
+            attempts[n] = _continue_attempt(begun, attempt)
+            if attempt.result.exit_code is not None and begun is running:
                 running = None
     return attempts
+
+
+def _continue_attempt(begun: Attempt, attempt: Attempt) -> Attempt:
+    signatures = () if begun.command.is_read_only else attempt.signatures
+    return msgspec.structs.replace(
+        attempt,
+        start_seq=begun.seq,
+        shell=begun.shell,
+        files=begun.files,
+        signatures=signatures,
+        failed=attempt.failed and bool(signatures),
+    )
+
+
+def _find_process(attempt: Attempt) -> str:
+    """Return the number of the process that a command left running."""
+    match = _PROCESS.search(attempt.bodies.get(attempt.end_seq, "")[:400])
+    return match[1] if match else ""
+
+
+def _find_waited(attempt: Attempt) -> str:
+    """Return the number of the process that a call without a command names."""
+    match = _WAITED.match((attempt.call.summary if attempt.call else None) or "")
+    return match[1] if match else ""
+
+
+_PROCESS = re.compile(r"(?i)running with session (?:id )?(\w{1,40})")
+_WAITED = re.compile(r"session (\w{1,40})\Z")

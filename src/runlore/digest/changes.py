@@ -6,7 +6,7 @@ Calls differ by words; of an edit the part is shown that touches what the error 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from difflib import SequenceMatcher
 
 from .shell_commands import strip_plumbing
@@ -72,23 +72,119 @@ def diff_calls(before: str, after: str) -> str:
 
 
 def diff_edits(before: str, after: str) -> str:
-    """Return the lines that only one of two edits of a file has, those of the first one as `-`."""
-    mine, other = (
-        [edit.partition("\n")[0].strip(), *(line[1:].strip() for line in _edit_lines(edit))]
-        for edit in (before, after)
-    )
+    """Return what differs between two edits of a file, those lines of the first one as `-`.
+
+    Where they were made comes first, then what was to be replaced, because an edit is refused for
+    these. Blanks at the beginning of a line count.
+    """
+    if (mine := _edit_place(before)) != (other := _edit_place(after)):
+        return _bound([*(f"- {line}" for line in mine), *(f"+ {line}" for line in other)])
+    if (indented := find_indented(before, after)) is not None:
+        return f"indentation of `{truncate(indented, _MAX_WORD_CHARS)}`"
+    removed, added = diff_replaced(before, after)
+    if not (removed or added):
+        removed, added = _only_in(_edit_lines(before, "+"), _edit_lines(after, "+"))
     lines = []
-    for sign, only in (
-        ("-", [line for line in mine if line and line not in other]),
-        ("+", [line for line in other if line and line not in mine]),
-    ):
+    for sign, only in (("-", removed), ("+", added)):
         lines += [f"{sign} {line}" for line in only[:_MAX_EDIT_LINES]]
         lines += [f"{sign} …"] if len(only) > _MAX_EDIT_LINES else []
     return _bound(lines)
 
 
-def _edit_lines(edit: str) -> list[str]:
-    return [line for hunk in _split_hunks(clean(edit)) for line in hunk]
+def explains_refusal(before: str, after: str, output: str) -> bool:
+    """Return True if the difference between two edits tells why the first one was refused.
+
+    It does not if there were several parts, of which only some were made later, or if nothing
+    differs in what was to be replaced.
+    """
+    if before.count("\n@@") > 1 or after.count("\n@@") > 1:
+        return False
+    if _edit_place(before) != _edit_place(after) or find_indented(before, after) is not None:
+        return True
+    if "indent" in output[:_MAX_REFUSAL_CHARS].lower():
+        return False
+    removed, added = diff_replaced(before, after)
+    if not (removed or added):
+        removed, added = _only_in(_edit_lines(before, "+"), _edit_lines(after, "+"))
+    elif "matches of the string" in output[:_MAX_REFUSAL_CHARS]:
+        removed = added  # It needs more text around it.
+    return bool(removed) and len(removed) + len(added) <= 2 * _MAX_EDIT_LINES
+
+
+_MAX_REFUSAL_CHARS = 2000
+"""Characters of a refusal that say why, before it quotes the edit."""
+
+
+def find_indented(before: str, after: str) -> str | None:
+    """Return the first line that differs if two edits differ only in the blanks before lines."""
+    mine, other = (
+        [line for line in clean(edit).splitlines()[1:] if line[1:].strip()]
+        for edit in (before, after)
+    )
+    if mine == other or len(mine) != len(other):
+        return None
+    pairs = list(zip(mine, other, strict=True))
+    if any(a[:1] + a[1:].strip() != b[:1] + b[1:].strip() for a, b in pairs):
+        return None
+    return next((b[1:].strip() for a, b in pairs if a.rstrip() != b.rstrip()), None)
+
+
+def diff_replaced(before: str, after: str) -> tuple[list[str], list[str]]:
+    """Return the lines that only the first of two edits was to replace or to stand beside, and
+    those of the second one."""
+    return _only_in(_edit_lines(before, "- "), _edit_lines(after, "- "))
+
+
+def _only_in(mine: list[str], other: list[str]) -> tuple[list[str], list[str]]:
+    return [line for line in mine if line not in other], [
+        line for line in other if line not in mine
+    ]
+
+
+def _edit_place(edit: str) -> list[str]:
+    """Return the file of an edit, and the numbers of its lines if it names them."""
+    lines = edit.splitlines()
+    return [*(line.strip() for line in lines[:1]), *filter(_NUMBERED_PART.match, lines)]
+
+
+_NUMBERED_PART = re.compile(r"@@ [-+\d:, ]*\d[-+\d:, ]* @@")
+
+
+def _edit_lines(edit: str, signs: str) -> list[str]:
+    """Return the lines of an edit that begin with one of these signs, without the sign."""
+    return [
+        line[1:]
+        for hunk in _split_hunks(clean(edit).partition("\n")[2])
+        for line in hunk
+        if line[:1] in signs and line.strip()
+    ]
+
+
+def removed_lines(diff: str) -> set[str]:
+    """Return the lines that an edit removes, without blanks around them."""
+    return _stripped(diff, "-") - _stripped(diff, "+")
+
+
+def is_replaced(diff: str, later: Iterable[str]) -> bool:
+    """Return True if later edits remove at least half of the lines that an edit adds."""
+    added = _stripped(diff, "+") - _stripped(diff, "-")
+    gone = {line for other in later for line in removed_lines(other)}
+    return bool(added) and len(added & gone) >= len(added) / 2
+
+
+def is_moved(diff: str, other: str) -> bool:
+    """Return True if another edit adds what this one removes."""
+    removed = removed_lines(diff)
+    return bool(removed) and len(removed & _stripped(other, "+")) >= len(removed) / 2
+
+
+def _stripped(diff: str, sign: str) -> set[str]:
+    lines = {line.strip() for line in _changed(diff, sign)}
+    return {line for line in lines if len(line) > _MIN_LINE_CHARS}
+
+
+_MIN_LINE_CHARS = 3
+"""Characters up to which a line is a bracket or the like, which many edits have."""
 
 
 def rate_edit(diff: str, names: set[str], quoted: set[str]) -> tuple[int, int, bool]:
@@ -127,6 +223,32 @@ def only_adds_output(diff: str) -> bool:
     )
 
 
+def adds_skip(diff: str) -> bool:
+    """Return True for an edit after which a test is skipped or expected to fail."""
+    return any(_SKIPS.search(line) for line in _changed(diff, "+")) and not any(
+        _SKIPS.search(line) for line in _changed(diff, "-")
+    )
+
+
+_SKIPS = re.compile(
+    r"^\s*(?:@(?:pytest\.mark\.|unittest\.)?(?:skip|xfail|expectedFailure)\w*|@(?:Disabled|Ignore)\b"
+    r"|#\[ignore|[tb]\.Skip(?:f|Now)?\(|pytest\.skip\(|self\.skipTest\()"
+    r"|\b(?:it|test|describe)\.(?:skip|todo|failing)\b|\bx(?:it|describe|test)\("
+)
+
+
+def deletes_test(name: str, edits: Iterable[str]) -> bool:
+    """Return True if edits remove the definition of a test and do not write it anew."""
+    defines = re.compile(rf"\b(?:def|func|fn|function|void|fun)\b.*\b{re.escape(name)}\b")
+    deleted = False
+    for edit in edits:
+        if any(defines.search(line) for line in _changed(edit, "+")):
+            deleted = False
+        elif any(defines.search(line) for line in _changed(edit, "-")):
+            deleted = True
+    return deleted
+
+
 def _extends(line: str, removed: list[str]) -> bool:
     """Return True if a line reports the same failure as a removed one, with more words."""
     begin = _REPORTS.match(line)
@@ -155,18 +277,32 @@ def _changed(diff: str, sign: str) -> list[str]:
     return [line[1:] for line in diff.splitlines() if line[:1] == sign]
 
 
-def pick_hunk(diff: str, words: Iterable[str], line: int | None = None) -> str:
-    """Return the part of an edit that touches most of these words, else its first part.
+def pick_hunk(
+    diff: str,
+    words: Iterable[str],
+    line: int | None = None,
+    source: Set[str] = frozenset(),
+) -> str:
+    """Return the part of an edit that touches one of the source lines, else most of these words,
+    else its first part.
 
-    Of a file that was rewritten, it is the part around a line with these words, or with this
-    number. The lines begin with `-`, `+` or a blank; the name of the file is left out.
+    Of a file that was rewritten, it is the part around such a line, or the line of this number. The
+    lines begin with `-`, `+` or a blank; the name of the file is left out.
     """
     wanted = {word for word in words if len(word) > 2}
     hunks = [hunk for hunk in _split_hunks(clean(diff)) if any(map(_is_changed, hunk))]
     if not hunks:
         return ""
-    best = max(hunks, key=lambda hunk: _count_words(hunk, wanted))
-    return _bound(_near_changes(best, wanted, line))
+    best = max(hunks, key=lambda hunk: (_touches(hunk, source), _count_words(hunk, wanted)))
+    return _bound(_near_changes(best, wanted, line, source))
+
+
+def _touches(lines: Iterable[str], source: Set[str]) -> bool:
+    return any(_is_source(line, source) for line in lines)
+
+
+def _is_source(line: str, source: Set[str]) -> bool:
+    return line[:1] == "-" and line[1:].strip() in source
 
 
 def _split_hunks(diff: str) -> list[list[str]]:
@@ -191,15 +327,49 @@ def _count_words(lines: Iterable[str], wanted: set[str]) -> int:
 _NAMES = re.compile(r"[A-Za-z_$][\w$]*")
 
 
-def _near_changes(lines: list[str], wanted: set[str], number: int | None) -> list[str]:
+def _near_changes(
+    lines: list[str], wanted: set[str], number: int | None, source: Set[str]
+) -> list[str]:
     """Return the changed lines, of many those around what is wanted, with a line of context."""
+    compact = _drop_unchanged(lines)
+    if any(map(_is_changed, compact)) and len(compact) < min(len(lines), MAX_CHANGE_LINES):
+        return compact
     changed = [n for n, line in enumerate(lines) if _is_changed(line)]
     if len(changed) <= MAX_CHANGE_LINES:
         start = max(0, changed[0] - 1)
     else:
-        start = max(0, _find_wanted(lines, changed, wanted, number) - 3)
+        at = next((n for n in changed if _is_source(lines[n], source)), None)
+        start = max(0, (_find_wanted(lines, changed, wanted, number) if at is None else at) - 3)
     shown = lines[start : changed[-1] + 2]
     return shown[1:] if shown and not shown[0].strip() else shown
+
+
+def _drop_unchanged(lines: list[str]) -> list[str]:
+    """Return a part of an edit without the lines that it removes and adds again.
+
+    Many edits replace a whole function to change one of its lines.
+    """
+    old, new = (
+        [line[1:] for line in lines[:_MAX_COMPARED] if line[:1] in signs]
+        for signs in (("-", " ", ""), ("+", " ", ""))
+    )
+    result: list[str] = []
+    for tag, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            same = [f" {line}" for line in old[i:j]]
+            result += same[-1:] if not i else same[:1] if j == len(old) else _keep_ends(same)
+        else:
+            result += [f"-{line}" for line in old[i:j]] + [f"+{line}" for line in new[k:m]]
+    return [line for line in result if line.strip()]
+
+
+def _keep_ends(lines: list[str]) -> list[str]:
+    """Return the unchanged lines next to the changes before and after them."""
+    return lines if len(lines) <= 2 else [lines[0], " …", lines[-1]]
+
+
+_MAX_COMPARED = 300
+"""Lines of a part of an edit up to which what it removes is compared with what it adds."""
 
 
 def _find_wanted(lines: list[str], changed: list[int], wanted: set[str], number: int | None) -> int:

@@ -23,7 +23,7 @@ from . import Fix, Signature, Step
 from .attempts import Attempt, find_attempts
 from .causes import find_cause, is_disowned
 from .changes import diff_calls, diff_edits, pick_hunk, to_line
-from .nearness import find_line_number, find_names
+from .nearness import find_line_number
 from .proof import find_proof
 from .same_calls import NEAR, find_place, match_calls
 from .steps import Course, End, find_steps
@@ -38,6 +38,7 @@ MAX_DIFF_BYTES = 2048
 SHARES = {
     "edit named": 0.89,
     "edit alone": 0.75,
+    "edit of several": 0.54,
     "edit of many": 0.4,
     "edit guessed": 0.3,
     "command named": 0.9,
@@ -46,6 +47,7 @@ SHARES = {
     "command guessed": 0.3,
     "changed named": 0.9,
     "changed edit": 0.9,
+    "changed patch": 0.2,
     "changed alike": 0.75,
     "changed wrapper": 0.75,
     "changed tool": 0.75,
@@ -55,6 +57,7 @@ SHARES = {
     "changed guessed": 0.3,
     "read": 0.9,
     "retry": 0.3,
+    "dropped": 0.2,
 }
 """By class of evidence, the share of fixes that were right among those that were read. The design
 page says what the classes are, how many were read, and on which data."""
@@ -75,14 +78,14 @@ def find_fixes(
     are those of the timeline; without them neither prompts nor causes are known.
     """
     search = _Search(attempts, bodies, events)
-    best: dict[str, Fix] = {}
+    best: dict[str, tuple[Fix, Course | None]] = {}
     for n, attempt in enumerate(attempts):
         for signature in attempt.signatures:
-            fix = search.find_fix(n, signature)
+            fix, course = search.find_fix(n, signature)
             known = best.get(fix.fingerprint)
-            if known is None or fix.confidence >= known.confidence:
-                best[fix.fingerprint] = fix
-    return list(best.values())
+            if known is None or fix.confidence >= known[0].confidence:
+                best[fix.fingerprint] = fix, course
+    return [search.add_details(fix, course) if course else fix for fix, course in best.values()]
 
 
 class _Search:
@@ -105,55 +108,78 @@ class _Search:
         self.words.sort(key=lambda event: event.seq)
         self.prompts.sort()
 
-    def find_fix(self, n: int, signature: Signature) -> Fix:
+    def find_fix(self, n: int, signature: Signature) -> tuple[Fix, Course | None]:
+        """Return the fix of an error without its details, and what happened up to its end."""
         failed = self.attempts[n]
         stays = Fix(fingerprint=signature.fingerprint, failed_seq=failed.end_seq)
         end = self._find_end(n, signature)
         if end is None:
-            return stays
-        steps, evidence = find_steps(self._find_course(n, end, signature))
-        return self._build_fix(n, end, signature, steps, SHARES[evidence])
+            return stays, None
+        course = self._find_course(n, end, signature)
+        steps, evidence = find_steps(course)
+        return self._end_fix(stays, end, steps, SHARES[evidence]), course
 
     def _find_course(self, n: int, end: End, signature: Signature) -> Course:
         """Return what happened from an error to its end."""
         failed = self.attempts[n]
-        between = [
-            attempt
-            for attempt in self.attempts[n + 1 : end.gone]
-            if attempt.is_done and not attempt.failed and _was_called_after(failed, attempt)
+        between, afterwards = (
+            [
+                attempt
+                for attempt in attempts
+                if attempt.is_done and not attempt.failed and _was_called_after(failed, attempt)
+            ]
+            for attempts in (
+                self.attempts[n + 1 : end.gone],
+                self.attempts[end.gone + 1 : end.proven],
+            )
+        )
+        cleanups = [
+            attempt.shell
+            for attempt in self.attempts[n + 1 : end.proven + MAX_DISTANCE]
+            if attempt.action == "shell" and "rm " in attempt.shell
         ]
-        last = self.attempts[end.gone]
-        return Course(signature, failed, last, end, end.gone - n, between, self.bodies)
+        return Course(
+            signature=signature,
+            failed=failed,
+            last=self.attempts[end.gone],
+            end=end,
+            distance=end.gone - n,
+            between=between,
+            afterwards=afterwards,
+            cleanups=cleanups,
+            bodies=self.bodies,
+        )
 
-    def _build_fix(
-        self, n: int, end: End, signature: Signature, steps: tuple[Step, ...], share: float
-    ) -> Fix:
-        failed, gone, first = self.attempts[n], self.attempts[end.gone], steps[0]
-        words = self._between(failed.end_seq, gone.end_seq)
-        cause = find_cause(words, self.bodies, signature)
-        if is_disowned(words, self.bodies):
+    def _end_fix(self, stays: Fix, end: End, steps: tuple[Step, ...], share: float) -> Fix:
+        gone = self.attempts[end.gone]
+        if is_disowned(self._between(stays.failed_seq, gone.end_seq), self.bodies):
             share /= 2
-        fix = Fix(
-            fingerprint=signature.fingerprint,
-            failed_seq=failed.end_seq,
+        return msgspec.structs.replace(
+            stays,
             fixed_seq=self.attempts[end.proven].end_seq,
-            how=first.how,
+            how=steps[0].how,
             steps=steps,
             confidence=round(share, 2),
-            cause=cause.text if cause else "",
-            cause_seq=cause.seq if cause else None,
             proof=end.proof,
         )
-        return self._add_change(fix, failed, gone, signature)
 
-    def _add_change(self, fix: Fix, failed: Attempt, gone: Attempt, signature: Signature) -> Fix:
+    def add_details(self, fix: Fix, course: Course) -> Fix:
+        """Add the agent's words about the cause, and what was changed."""
+        words = self._between(course.failed.end_seq, course.last.end_seq)
+        cause = find_cause(words, self.bodies, course.signature)
+        if cause is not None:
+            fix = msgspec.structs.replace(fix, cause=cause.text, cause_seq=cause.seq)
+        return self._add_change(fix, course)
+
+    def _add_change(self, fix: Fix, course: Course) -> Fix:
         """Add what was changed: the part of the edit, or the two calls and their difference."""
         replace = msgspec.structs.replace
+        failed, gone = course.failed, course.last
         if fix.how == "edit":
             diff = self.bodies.get(fix.steps[0].seq, "")
             path = fix.steps[0].files[0] if fix.steps[0].files else ""
-            words = find_names(signature.sample)
-            hunk = pick_hunk(diff, words, find_line_number(self._output(failed), path))
+            number = find_line_number(course.section, path) or find_line_number(course.output, path)
+            hunk = pick_hunk(diff, course.names, number, course.source_lines)
             return replace(
                 fix, change=hunk, diff=_cut_diff(f"{path}\n@@\n{hunk}" if hunk else diff)
             )
@@ -193,10 +219,12 @@ class _Search:
                 continue
             if not later.failed:
                 proof = find_proof(failed, later, self._output(later), signature)
+                if proof is not None and not _is_gone(signature, self._output(later)):
+                    return None  # What a success reports as well is not what failed.
                 if proof is not None:
                     evidence = "" if match == "same" else match
                     return End(m if gone is None else gone, m, proof, evidence)
-            elif gone is None and match == "same" and _is_gone(signature, self._output(later)):
+            elif gone is None and match == "same" and self._reports_another(later, signature):
                 # The same run with another error: this one is gone if a later run succeeds.
                 gone = m
         return None
@@ -219,6 +247,11 @@ class _Search:
             return None
         m = next((m for m, _ in self._iter_reachable(n)), len(self.attempts))
         return End(m, m, None) if m - n <= NEAR and m < len(self.attempts) else None
+
+    def _reports_another(self, later: Attempt, signature: Signature) -> bool:
+        """Return True if a run reports something, and not this error any more."""
+        output = self._output(later)
+        return bool(output) and _is_gone(signature, output)
 
     def _output(self, attempt: Attempt) -> str:
         return self.bodies.get(attempt.end_seq, "")
@@ -245,7 +278,8 @@ def _was_called_after(failed: Attempt, later: Attempt) -> bool:
 
     Calls that were sent together with the failing one answer nothing.
     """
-    if later.call is None or later.seq <= failed.end_seq:
+    begin = later.seq if later.start_seq is None else later.start_seq
+    if later.call is None or begin <= failed.end_seq:
         return False
     known, called = failed.result.ts if failed.result else None, later.call.ts
     return known is None or called is None or called >= known
@@ -253,13 +287,22 @@ def _was_called_after(failed: Attempt, later: Attempt) -> bool:
 
 def _is_gone(signature: Signature, output: str) -> bool:
     """Return True if the output of a later run does not report an error any more."""
-    if not output:
-        return False
     if signature.kind == "test" and (match := _TEST_NAME.match(signature.template)):
         return not any(
             match[1] in line and _REPORTS_FAILURE.search(line) for line in output.splitlines()
         )
-    return " ".join(signature.sample.split()) not in " ".join(output.split())
+    longest = max(_WORDS.findall(signature.sample), key=len, default="")
+    # Most outputs lack even one word of the error, and need not be compared.
+    return longest not in output or _mask_numbers(signature.sample) not in _mask_numbers(output)
+
+
+def _mask_numbers(text: str) -> str:
+    """Return a text in which times, durations and the like are the same."""
+    return _NUMBERS.sub("0", " ".join(text.split()))
+
+
+_NUMBERS = re.compile(r"\d+")
+_WORDS = re.compile(r"[A-Za-z_]+")
 
 
 _TEST_NAME = re.compile(r"failed test: (?:.*::)?([^:<>]{3,})")

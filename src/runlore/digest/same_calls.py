@@ -40,7 +40,22 @@ def match_calls(failed: Attempt, later: Attempt, signature: Signature, distance:
         return None
     if failed.files:
         return "changed tool" if failed.files & later.files else None
-    return "changed tool" if likeness(failed.text, later.text) >= MIN_LIKENESS else None
+    is_alike = likeness(failed.text, later.text) >= MIN_LIKENESS
+    return "changed tool" if is_alike and not _has_other_target(failed, later) else None
+
+
+def _has_other_target(failed: Attempt, later: Attempt) -> bool:
+    """Return True if two calls of a tool are about different things, as in `task_id: 7`."""
+    mine, other = (
+        {match[1]: match[2] for match in _TARGETS.finditer(call.text)} for call in (failed, later)
+    )
+    return any(other.get(name, value) != value for name, value in mine.items())
+
+
+_TARGETS = re.compile(
+    r"(?im)^((?:\w+_?)?(?:id|ids|session|path|url|uri|ref|selector|target|key|task|cell|pid))"
+    r"\s*[:=]\s*(.+)$"
+)
 
 
 def _match_edits(failed: Attempt, later: Attempt) -> str | None:
@@ -244,9 +259,16 @@ def has_named_change(signature: Signature, failed: Attempt, later: Attempt) -> b
     mine, other = failed.command, later.command
     if mine.is_read_only:
         return is_like and (_has_same_file(named, targets) or _keeps_rest(mine, other, named))
-    if is_like or not named:
+    if is_like or not named or _only_swaps_target(removed, added):
         return is_like
     return not targets or len(mine.operands & other.operands) >= len(mine.operands) / 2
+
+
+def _only_swaps_target(removed: list[str], added: list[str]) -> bool:
+    """Return True if all that differs is what the call is about: the same was done elsewhere."""
+    if len(removed) != 1 or len(added) != 1 or removed[0].startswith("-"):
+        return False
+    return not _is_like(removed[0], added[0])
 
 
 def _has_same_file(named: set[str], targets: list[str]) -> bool:
@@ -287,9 +309,14 @@ def has_other_wrapper(failed: Attempt, later: Attempt) -> bool:
 _VALUES = re.compile(r"--?[\w-]{2,}|[\w./@-]{4,}")
 
 
+_ID = re.compile(r"\d+|\b[0-9a-f-]{7,}\b")
+
+
 def _is_like(word: str, other: str) -> bool:
     """Return True if a word was quoted or corrected: the same file elsewhere, its folder, or nearly
     the same name."""
+    if _ID.sub("", word) == _ID.sub("", other) and not _VERSION.search(word):
+        return word == other  # The same thing with another number is another thing.
     if word in other or posixpath.basename(word) == posixpath.basename(other):
         return True
     is_folder = len(other) > 3 and word.startswith(f"{other.rstrip('/')}/")

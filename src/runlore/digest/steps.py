@@ -9,13 +9,26 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cached_property
+from typing import NamedTuple
 
 import msgspec
 
 from ..model import shorten
 from . import FixKind, Proof, Signature, Step
 from .attempts import Attempt
-from .changes import changed_names, changed_words, likeness, only_adds_output, rate_edit
+from .changes import (
+    adds_skip,
+    changed_names,
+    changed_words,
+    deletes_test,
+    explains_refusal,
+    is_moved,
+    is_replaced,
+    likeness,
+    only_adds_output,
+    rate_edit,
+    removed_lines,
+)
 from .nearness import (
     changes_files,
     find_names,
@@ -35,6 +48,7 @@ from .same_calls import (
     is_prepared,
     leaves_out_missing,
 )
+from .sections import find_section, find_source_lines
 from .shell_commands import installs
 
 MAX_STEPS = 8
@@ -69,16 +83,59 @@ class Course(msgspec.Struct, frozen=True, dict=True):
     """Attempts from `failed` to `last`."""
     between: list[Attempt]
     """What succeeded between the two."""
+    afterwards: list[Attempt]
+    """What succeeded from `last` to the run that proves the end."""
+    cleanups: list[str]
+    """The commands up to some time after the end that remove files."""
     bodies: Mapping[int, str]
 
     @cached_property
     def edits(self) -> list[Attempt]:
-        """The edits in between that may have helped. More output helps nobody but the reader."""
-        return [
+        """The edits in between that may have helped. More output helps nobody but the reader, and
+        what was replaced before the success did not help either."""
+        edits = [
             attempt
             for attempt in self.between
-            if attempt.action == "edit" and not only_adds_output(self.bodies.get(attempt.seq, ""))
+            if attempt.action == "edit" and not only_adds_output(self.text_of(attempt))
         ]
+        return [edit for edit in edits if not self._is_replaced(edit)]
+
+    def _is_replaced(self, edit: Attempt) -> bool:
+        later = [
+            self.text_of(other)
+            for other in (*self.between, *self.afterwards)
+            if other.action == "edit" and other.seq > edit.seq and other.files & edit.files
+        ]
+        return bool(later) and is_replaced(self.text_of(edit), later)
+
+    def text_of(self, attempt: Attempt) -> str:
+        return self.bodies.get(attempt.seq, "")
+
+    @cached_property
+    def output(self) -> str:
+        """What the failing call printed."""
+        return self.bodies.get(self.failed.end_seq, "")
+
+    @cached_property
+    def others(self) -> list[Signature]:
+        """The other errors of the failing call."""
+        mine = self.signature.fingerprint
+        return [other for other in self.failed.signatures if other.fingerprint != mine]
+
+    @cached_property
+    def section(self) -> str:
+        """What the failing call printed about this error."""
+        return find_section(self.output, self.signature, self.others)
+
+    @cached_property
+    def names(self) -> set[str]:
+        """The names that are printed with the error."""
+        return find_names(self.section)
+
+    @cached_property
+    def source_lines(self) -> set[str]:
+        """The lines of code that are quoted with the error."""
+        return find_source_lines(self.section)
 
     @cached_property
     def commands(self) -> list[tuple[int, Attempt]]:
@@ -94,10 +151,43 @@ class Course(msgspec.Struct, frozen=True, dict=True):
 def find_steps(course: Course) -> Steps:
     """Return what was done between an error and its end, the fix first, with its evidence."""
     steps, evidence = _choose_steps(course)
+    if course.signature.kind in ("test", "compile", "exception") and _was_dropped(course):
+        return steps, "dropped"
     if evidence.startswith("changed") and _is_timeout(course.signature):
         # It may have been faster this time without any change.
         evidence = "changed guessed"
     return steps, evidence
+
+
+def _was_dropped(course: Course) -> bool:
+    """Return True if what failed does not exist any more: a test that was deleted or is skipped, or
+    a file that was only written to find something out."""
+    if course.cleanups and _was_removed(course):
+        return True
+    if course.signature.kind != "test":
+        return False
+    edits = [
+        course.text_of(attempt)
+        for attempt in (*course.between, *course.afterwards)
+        if attempt.action == "edit"
+    ]
+    return any(map(adds_skip, edits)) or any(
+        deletes_test(name, edits) for name in _TEST_NAMES.findall(course.signature.sample)
+    )
+
+
+def _was_removed(course: Course) -> bool:
+    """Return True if a file that the error names was removed."""
+    tests = _FILE_OF_TEST.findall(course.signature.sample)
+    return any(
+        re.search(rf"\brm\b[^;&|\n]*{re.escape(name)}(?![\w.])", command)
+        for name in {*find_places(course.section), *tests}
+        for command in course.cleanups
+    )
+
+
+_FILE_OF_TEST = re.compile(r"([\w.-]+\.\w{1,5})::")
+_TEST_NAMES = re.compile(r"(?<![\w/.])(?:[tT]est\w{2,}|\w+(?:_test|Test|Spec))(?![\w/.])")
 
 
 def _is_timeout(signature: Signature) -> bool:
@@ -136,7 +226,10 @@ def _steps_to_edit(course: Course) -> Steps:
     if is_same:
         return _last_as("retry", course), "retry"
     others = tuple(_step(attempt, "read") for attempt in reads[-3:])
-    return (*_last_as("changed", course), *others), "changed edit"
+    is_explained = explains_refusal(failed.text, course.last.text, course.output)
+    return (*_last_as("changed", course), *others), (
+        "changed edit" if is_explained else "changed patch"
+    )
 
 
 def _reads(attempt: Attempt, files: frozenset[str]) -> bool:
@@ -155,7 +248,7 @@ def _steps_to_changed_call(course: Course) -> Steps:
     names."""
     by_edits = _by_edits(course)
     is_dressing = _is_dressing(course)
-    if by_edits is not None and (by_edits[1] == "edit named" or is_dressing):
+    if by_edits is not None and (by_edits[1] in _NAMED_EDITS or is_dressing):
         return by_edits
     evidence = course.end.evidence
     is_doubtful = by_edits is not None or any(
@@ -164,6 +257,9 @@ def _steps_to_changed_call(course: Course) -> Steps:
     if is_doubtful and (evidence == "changed alike" or is_dressing):
         evidence = "changed guessed"
     return _last_as("changed", course), evidence
+
+
+_NAMED_EDITS = ("edit named", "edit of several")
 
 
 def _is_dressing(course: Course) -> bool:
@@ -217,15 +313,88 @@ def _by_edits(course: Course) -> Steps | None:
         key=lambda entry: (entry[0], entry[1].seq),
     )
     steps = tuple(_step(edit, "edit") for _, edit in ranked[:MAX_STEPS])
-    if _is_elsewhere(ranked[0][1], course):
-        return steps, "edit guessed"
-    is_quoted, nearness, _, shared = ranked[0][0]
-    if is_quoted or nearness >= 2 or (nearness and shared):
-        return steps, "edit named" if len(edits) <= MAX_NEAR_EDITS else "edit of many"
-    is_one_file = len({name for edit in edits for name in edit.files}) == 1
-    if course.signature.kind in ("test", "exception") and (shared or is_one_file):
-        return steps, "edit alone"
-    return steps, "edit guessed"
+    return steps, _rate_edits(ranked, course)
+
+
+def _rate_edits(ranked: list[tuple[_Rank, Attempt]], course: Course) -> str:
+    """Return the class of evidence for the first of these edits."""
+    first, edit = ranked[0]
+    if _is_elsewhere(edit, course):
+        return "edit guessed"
+    if _is_named(first, course):
+        if len(ranked) > MAX_NEAR_EDITS:
+            return "edit of many"
+        has_rival = any(_is_rival(first, rank) for rank, _ in ranked[1:])
+        return "edit of several" if has_rival or _is_partial(edit, course) else "edit named"
+    if course.signature.kind == "compile":
+        return "edit of several" if first.nearness == 3 else "edit guessed"
+    is_one_file = len({name for _, edit in ranked for name in edit.files}) == 1
+    is_alone = course.signature.kind in ("test", "exception") and (first.shared or is_one_file)
+    return "edit alone" if is_alone else "edit guessed"
+
+
+class _Rank(NamedTuple):
+    """How near an edit is to an error, the strongest evidence first."""
+
+    replaces_line: bool
+    """True if it removes a line of code that is quoted with the error."""
+    quoted: int
+    """How many of the names that the error quotes it changes."""
+    nearness: int
+    is_more: bool
+    """True if it does more than add or import something."""
+    shared: int
+    """How many of the names around the error it changes, the removed ones twice."""
+
+
+def _rank_edit(edit: Attempt, course: Course) -> _Rank:
+    diff = course.text_of(edit)
+    # Of several errors, each has its own part of the output.
+    output = course.section if course.others else course.output
+    nearness = rate_nearness(edit, course.failed, course.signature, output)
+    quoted, shared, is_more = rate_edit(
+        diff, course.names, find_quoted_names(course.signature.sample)
+    )
+    return _Rank(
+        replaces_line=not course.source_lines.isdisjoint(removed_lines(diff)),
+        quoted=quoted if quoted >= 2 or nearness else 0,
+        nearness=nearness,
+        is_more=is_more,
+        shared=shared,
+    )
+
+
+def _is_named(rank: _Rank, course: Course) -> bool:
+    """Return True if an error or what is printed with it names what an edit changes.
+
+    The line of a compiler is enough; that a test is in the same file is not.
+    """
+    if rank.quoted or (rank.replaces_line and rank.nearness):
+        return True
+    if rank.nearness == 3 and course.signature.kind != "test":
+        return bool(rank.shared) or not course.others
+    return rank.nearness > 0 and rank.shared > 0
+
+
+def _is_rival(first: _Rank, other: _Rank) -> bool:
+    """Return True if another edit may be the fix as well, as far as the evidence goes."""
+    is_like = first[:3] == other[:3]
+    return is_like and (other.is_more or not first.is_more) and 2 * other.shared > first.shared
+
+
+def _is_partial(edit: Attempt, course: Course) -> bool:
+    """Return True if an edit is not the whole fix.
+
+    The file was edited again after a run that failed for another reason, or what it removes was
+    added elsewhere.
+    """
+    diff = course.text_of(edit)
+    return any(
+        other.action == "edit" and other.files & edit.files for other in course.afterwards
+    ) or any(
+        other.action == "edit" and other is not edit and is_moved(diff, course.text_of(other))
+        for other in course.between
+    )
 
 
 def _is_elsewhere(edit: Attempt, course: Course) -> bool:
@@ -235,18 +404,7 @@ def _is_elsewhere(edit: Attempt, course: Course) -> bool:
     if not places or edit.files & places.keys():
         return False
     words = find_names(strip_places(sample))
-    return not words & changed_names(course.bodies.get(edit.seq, ""))
-
-
-def _rank_edit(edit: Attempt, course: Course) -> tuple[bool, int, bool, int]:
-    """Return a sort key: what the error quotes first, then the file that it names."""
-    sample = course.signature.sample
-    output = course.bodies.get(course.failed.end_seq, "")
-    nearness = rate_nearness(edit, course.failed, course.signature, output)
-    quoted, shared, is_more = rate_edit(
-        course.bodies.get(edit.seq, ""), find_names(sample), find_quoted_names(sample)
-    )
-    return quoted >= 2 or (quoted == 1 and nearness > 0), nearness, is_more, shared
+    return not words & changed_names(course.text_of(edit))
 
 
 def _by_named_change(course: Course) -> Steps | None:
