@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 import socket
 import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -129,9 +129,9 @@ class ImpatientProtocol(H11Protocol):
     _waited_for: object = "nothing yet"
     """The last request when it was last looked whether the client has to send something."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._look()
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.loop.call_later(MAX_REQUEST_S, self._look)
 
     def _look(self) -> None:
         """Drop the connection if nothing happened since the last look, and it is the client's
