@@ -272,7 +272,7 @@ def _connect_for_writing(path: str) -> apsw.Connection:
         db.execute("select 1 from sqlite_schema").fetchall()  # The first read opens the files.
     except apsw.IOError as error:
         db.close()
-        if error.extendedresult not in _NO_INDEX:
+        if getattr(error, "extendedresult", None) not in _NO_INDEX:
             raise
         db = apsw.Connection(path)
         db.pragma("locking_mode", "exclusive")
