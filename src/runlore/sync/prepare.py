@@ -16,13 +16,14 @@ from .. import adapters, timeline
 from ..adapters import Adapter, Normalized, Position, Record, Source
 from ..config import Config, Quality
 from ..digest import session as digest_session
-from ..errors import ReadError
+from ..errors import ReadError, SetAside
 from ..model import SUMMARY_LENGTH, Digest, Session, shorten
 from ..pricing.ledger import merge
 from ..store import Batch, Delta, LedgerCall, Resume
 from ..store.natives import native_hash
 from ..store.segments import add_tokens, pack_records
 from ..text.task_ref import task_ref
+from ..text import words
 from ..text.titles import weak_title
 from ..timeline import PAUSE
 from .deltas import DeltaBuilder, ParentLinks, follow_aliases
@@ -31,6 +32,12 @@ from .redaction import Cleaner, RedactSetting, Secrets, redact_setting
 BATCH_BYTES = 8 * 1024 * 1024
 """The part of a source that is read at a time. Memory is a small multiple of it in each process; a
 larger one is not faster."""
+
+MAX_BATCH_RECORDS = 20_000
+"""Records that are read at a time: short ones take more memory than their bytes."""
+
+MIN_RECORD_BYTES = 64
+"""The mean size of the records of a full part. In real transcripts it is several hundred."""
 
 
 class Setting(msgspec.Struct, kw_only=True):
@@ -74,6 +81,8 @@ class Result(msgspec.Struct, kw_only=True):
     batch: Batch | None = None
     more: bool = False
     problem: str | None = None
+    is_set_aside: bool = False
+    """The problem stays as long as the source and its adapter are the same."""
     redacted: dict[str, int] = {}
 
 
@@ -113,8 +122,16 @@ def prepare_in_worker(job: bytes) -> bytes:
     They are not pickled: a pickled default is no longer the default itself, and would be stored.
     """
     assert _preparer is not None
-    result = _preparer.prepare(msgspec.msgpack.decode(job, type=Job))
-    return msgspec.msgpack.encode(result)
+    try:
+        result = _preparer.prepare(msgspec.msgpack.decode(job, type=Job))
+        return msgspec.msgpack.encode(result)
+    except MemoryError:  # The result itself was too much.
+        return msgspec.msgpack.encode(out_of_memory())
+
+
+def out_of_memory() -> Result:
+    """Return the result for a source that needs more memory than there is."""
+    return Result(problem="there is not enough memory to read it", is_set_aside=True)
 
 
 class Preparer:
@@ -127,9 +144,17 @@ class Preparer:
     def prepare(self, job: Job) -> Result:
         """Prepare the next part of a source. A source that cannot be read gives a problem."""
         try:
+            return self._prepare(job)
+        except MemoryError:
+            return out_of_memory()
+
+    def _prepare(self, job: Job) -> Result:
+        try:
             reading = self._read(job)
         except ReadError as error:
-            return Result(problem=error.reason)
+            return Result(problem=error.reason, is_set_aside=isinstance(error, SetAside))
+        except MemoryError:
+            raise
         except Exception as error:
             # An adapter is someone else's code: its failure costs this source, not the sync.
             return Result(
@@ -152,7 +177,7 @@ class Preparer:
         if job.stored_records is not None:
             records, more = job.stored_records, False
         else:
-            records, more = _read_part(adapter.read(job.source, job.since))
+            records, more = read_part(job.source, adapter.read(job.source, job.since))
         is_continued = job.since is not None and job.stored_records is None
         carry = job.resume.carry
         if carry is None and is_continued:
@@ -174,7 +199,7 @@ class Preparer:
         records_before = _before(adapter.read(source, None), since)
         carry, more = None, True
         while more:
-            records, more = _read_part(records_before)
+            records, more = read_part(source, records_before)
             carry = adapter.normalize(source, records, carry).carry
         return carry and self._cleaner.clean_carry(carry)
 
@@ -292,14 +317,21 @@ class Preparer:
             return None
 
 
-def _read_part(records: Iterable[Record]) -> tuple[list[Record], bool]:
-    """Return records up to about BATCH_BYTES, and True if there may be more."""
+def read_part(source: Source, records: Iterable[Record]) -> tuple[list[Record], bool]:
+    """Return records up to about BATCH_BYTES or MAX_BATCH_RECORDS, and True if there may be more.
+
+    Raises SetAside if they are too many for their size.
+    """
     part: list[Record] = []
     size = 0
     for record in records:
         part.append(record)
         size += len(record.data)
-        if size >= BATCH_BYTES and record.sidecar is None:
+        is_full = len(part) >= MAX_BATCH_RECORDS
+        if is_full and size < len(part) * MIN_RECORD_BYTES:
+            reason = f"{len(part):,} records in {words.size(size)} are no transcript"
+            raise SetAside(source.path, reason)
+        if (is_full or size >= BATCH_BYTES) and record.sidecar is None:
             return part, True
     return part, False
 

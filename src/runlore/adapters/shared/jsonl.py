@@ -20,6 +20,7 @@ import typing
 from collections.abc import Generator, Iterable, Iterator
 from functools import cache
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from time import time
 from typing import Any, TypeVar
@@ -165,7 +166,10 @@ class JsonlAdapter(Adapter):
                 line = b"".join(begun)
                 if any(mark in line for mark in self.markers):
                     yield from self.sidecars_of_line(source, line)
-                yield Record(line, offset, None, None, end)
+                if has_too_many_values(line):
+                    yield Record(line[:SHORTENED_BYTES], offset, None, TOO_MANY, end)
+                else:
+                    yield Record(line, offset, None, None, end)
             offset = end
             start = at + 1
             base = end - start  # Where the chunk begins.
@@ -326,11 +330,25 @@ TOO_DEEP = "nested too deeply"
 # Levels of nesting. No agent writes as many, and all that walks a value by recursion can go this
 # far.
 MAX_DEPTH = 100
-MAX_VALUES = 10_000  # Values in one line. More is no record of anything.
+MAX_GLUED_VALUES = 10_000  # Values that are glued together in one line.
+MAX_VALUES = 1_000_000  # Values in one line or document. Each takes many times its bytes of memory.
+TOO_MANY = "too many values"
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # A crashed machine leaves runs of NUL; editors leave a byte order mark.
 _BLANK = re.compile("[ \t\r\n\0\ufeff]*")
+
+
+# Whole strings, which may contain anything, and what every further value of JSON comes with.
+_STRINGS_AND_SIGNS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|([,\[{])', re.DOTALL)
+
+
+def has_too_many_values(data: bytes) -> bool:
+    """Return True if a text of JSON holds more than MAX_VALUES values."""
+    if sum(map(data.count, (b",", b"[", b"{"))) <= MAX_VALUES:
+        return False
+    signs = (found for found in _STRINGS_AND_SIGNS.finditer(data) if found[1])
+    return next(islice(signs, MAX_VALUES, None), None) is not None
 
 
 def parse(data: bytes) -> list[tuple[Any, str, str | None]]:
@@ -345,8 +363,8 @@ def parse(data: bytes) -> list[tuple[Any, str, str | None]]:
     values: list[tuple[Any, str, str | None]] = []
     start = _skip_blank(text, 0)
     while start < len(text):
-        if len(values) == MAX_VALUES:
-            values.append((MALFORMED, text[start:], f"more than {MAX_VALUES} values"))
+        if len(values) == MAX_GLUED_VALUES:
+            values.append((MALFORMED, text[start:], f"more than {MAX_GLUED_VALUES} values"))
             break
         try:
             value, end = _DECODER.raw_decode(text, start)
