@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from runlore import config as config_module

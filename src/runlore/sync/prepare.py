@@ -14,6 +14,7 @@ from msgspec.structs import force_setattr
 
 from .. import adapters, timeline
 from ..adapters import Adapter, Normalized, Position, Record, Source
+from ..adapters.shared.base import OUTSIDE, leads_out
 from ..config import Config, Quality
 from ..digest import session as digest_session
 from ..errors import ReadError, SetAside
@@ -22,8 +23,8 @@ from ..pricing.ledger import merge
 from ..store import Batch, Delta, LedgerCall, Resume
 from ..store.natives import native_hash
 from ..store.segments import add_tokens, pack_records
-from ..text.task_ref import task_ref
 from ..text import words
+from ..text.task_ref import task_ref
 from ..text.titles import weak_title
 from ..timeline import PAUSE
 from .deltas import DeltaBuilder, ParentLinks, follow_aliases
@@ -37,7 +38,10 @@ MAX_BATCH_RECORDS = 20_000
 """Records that are read at a time: short ones take more memory than their bytes."""
 
 MIN_RECORD_BYTES = 64
-"""The mean size of the records of a full part. In real transcripts it is several hundred."""
+MIN_LATER_RECORD_BYTES = 256
+MAX_SHORT_RECORDS = 40_000
+"""The mean size of the records of a part that has MAX_BATCH_RECORDS of them, and of one that comes
+after MAX_SHORT_RECORDS. In long transcripts it is 800 and more."""
 
 
 class Setting(msgspec.Struct, kw_only=True):
@@ -176,8 +180,11 @@ class Preparer:
         adapter = adapters.get(job.source.agent)
         if job.stored_records is not None:
             records, more = job.stored_records, False
+        elif leads_out(job.source.path, job.source.root):
+            raise SetAside(job.source.path, OUTSIDE)
         else:
-            records, more = read_part(job.source, adapter.read(job.source, job.since))
+            found = adapter.read(job.source, job.since)
+            records, more = read_part(job.source, found, job.start.records)
         is_continued = job.since is not None and job.stored_records is None
         carry = job.resume.carry
         if carry is None and is_continued:
@@ -317,18 +324,21 @@ class Preparer:
             return None
 
 
-def read_part(source: Source, records: Iterable[Record]) -> tuple[list[Record], bool]:
+def read_part(
+    source: Source, records: Iterable[Record], done: int = 0
+) -> tuple[list[Record], bool]:
     """Return records up to about BATCH_BYTES or MAX_BATCH_RECORDS, and True if there may be more.
 
-    Raises SetAside if they are too many for their size.
+    `done` records come before them. Raises SetAside if they are too many for their size.
     """
     part: list[Record] = []
     size = 0
+    min_bytes = MIN_RECORD_BYTES if done < MAX_SHORT_RECORDS else MIN_LATER_RECORD_BYTES
     for record in records:
         part.append(record)
         size += len(record.data)
         is_full = len(part) >= MAX_BATCH_RECORDS
-        if is_full and size < len(part) * MIN_RECORD_BYTES:
+        if is_full and size < len(part) * min_bytes:
             reason = f"{len(part):,} records in {words.size(size)} are no transcript"
             raise SetAside(source.path, reason)
         if (is_full or size >= BATCH_BYTES) and record.sidecar is None:

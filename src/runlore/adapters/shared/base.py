@@ -134,6 +134,21 @@ def stat_source(source: Source) -> Source | None:
     )
 
 
+def leads_out(path: str, root: str) -> bool:
+    """Return True if a link below the root leads out of it. The root itself may be a link.
+
+    Of a source that an agent keeps elsewhere, such as in the folder of a project, only the file
+    itself must not be a link that leads out of its folder.
+    """
+    base = root if path == root or path.startswith(root + os.sep) else os.path.dirname(path)
+    real, real_base = os.path.realpath(path), os.path.realpath(base)
+    return real != real_base and not real.startswith(os.path.join(real_base, ""))
+
+
+OUTSIDE = "a link out of the agent's folder is not followed"
+"""The reason why a source is not read."""
+
+
 def usual_roots(roots: Iterable[str], env: Mapping[str, str]) -> list[Path]:
     """Return the folders that these roots mean, up to the first `$VARIABLE` that is set: whoever
     sets it means that folder instead of the usual ones."""

@@ -24,7 +24,7 @@ from .values import Normalized, Record, Skip, Source
 # Events of one record. A real record has some hundreds; a line of a million blocks would take
 # gigabytes.
 MAX_EVENTS = 10_000
-MAX_BATCH_EVENTS = 40_000  # Events of one batch. Its 8 MB have a tenth of that in real transcripts.
+MAX_BATCH_EVENTS = 30_000  # Events of one batch. In real transcripts its 8 MB have a third of that.
 MAX_GLUED = 64  # Positions in a damaged line at which a record is looked for.
 MAX_REASON = 500  # Characters of the reason of a skip.
 MAX_TIME_NS = 4 * 10**18  # The year 2096. A later time is damage.

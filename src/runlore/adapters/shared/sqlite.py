@@ -19,14 +19,15 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from stat import S_ISREG
 from tempfile import TemporaryDirectory
+from time import thread_time
 from typing import Any
 from urllib.parse import quote
 
 import apsw
 import msgspec
 
-from ...errors import ReadError
-from .base import Adapter
+from ...errors import ReadError, SetAside
+from .base import OUTSIDE, Adapter, leads_out
 from .jsonl import MAX_RECORD_BYTES, note_refusal, reason_of
 from .values import Source
 
@@ -34,6 +35,12 @@ from .values import Source
 BUSY_MS = 2000
 # Bytes of a database that is copied to be read. None that an agent keeps sessions in is near that.
 MAX_COPIED = 2 << 30
+# Bytes of a value that is read. The largest that agents write have a few million.
+MAX_VALUE_BYTES = 32 << 20
+# Seconds of CPU for one read, and further ones for each 100 MB of the database. Listing sessions
+# takes the longest: hundredths of a second for 100 MB.
+MAX_READ_S, MAX_READ_S_PER_100_MB = 3.0, 1.0
+STEPS = 100_000  # Instructions of SQLite between two looks at the clock: some milliseconds.
 # Folders between a root and a database. The sessions of other programs lie deeper, and are many.
 MAX_DEPTH = 2
 
@@ -54,6 +61,9 @@ class SqliteAdapter(Adapter):
     def discover(self, root: Path) -> Iterator[Source]:
         self.refused = refused = list[ReadError]()
         for path in find_databases(str(root), self.files, refused):
+            if leads_out(path, str(root)):
+                refused.append(ReadError(path, OUTSIDE))
+                continue
             try:
                 stat = os.stat(path) if path.isprintable() else None
             except OSError as error:
@@ -110,17 +120,25 @@ def _folders(folder: str, refused: list[ReadError]) -> list[str]:
 
 @contextmanager
 def reading(path: str) -> Iterator[apsw.Connection]:
-    """Open a connection on which nothing can be written. Everything that goes wrong with the
-    database becomes a ReadError."""
+    """Open a connection on which nothing can be written, and that runs nothing but our own SQL for
+    a limited time. Everything that goes wrong with the database becomes a ReadError."""
     try:
         with ExitStack() as stack:
+            _check_files(path)
             db, watch = _open(path, stack)
+            _limit_time(db, path)
             yield db
             if watch is not None and watch != _state(path):
                 raise ReadError(path, f"it was written to while it was read; {AGAIN}")
     except (apsw.BusyError, apsw.ReadOnlyError):
         # The second: the index of its log is being made, and we do not help.
         raise ReadError(path, f"it is locked by another program; {AGAIN}") from None
+    except apsw.InterruptError:
+        raise SetAside(path, "reading it takes too long for its size") from None
+    except apsw.TooBigError:
+        raise SetAside(path, f"it has a value of more than {MAX_VALUE_BYTES >> 20} MB") from None
+    except (apsw.NoMemError, MemoryError):
+        raise SetAside(path, "there is not enough memory to read it") from None
     except apsw.Error as error:
         raise ReadError(path, f"{type(error).__name__}: {error}"[:300]) from None
     except OSError as error:
@@ -165,12 +183,38 @@ def _connect(path: str, options: str, stack: ExitStack) -> apsw.Connection:
     )
     stack.callback(db.close)
     db.set_busy_timeout(BUSY_MS)
-    db.pragma("trusted_schema", 0)  # What the file defines itself is not run with our rights.
+    _distrust(db)
     try:
         db.execute("select 1 from sqlite_schema").fetchall()  # Only now the files are opened.
     except (apsw.CantOpenError, apsw.ReadOnlyError) as error:
         raise ReadError(path, str(error)) from None
     return db
+
+
+def _distrust(db: apsw.Connection) -> None:
+    """Have nothing run that the file defines itself: no view in place of a table, no virtual table,
+    no function with side effects. Extensions are never loaded unless they are enabled."""
+    db.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
+    db.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+    db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    db.drop_modules(None)
+    db.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+
+
+def _limit_time(db: apsw.Connection, path: str) -> None:
+    """Interrupt the connection after a time that no real database of this size takes."""
+    size = sum(size for size, _ in _state(path))
+    end = thread_time() + MAX_READ_S + MAX_READ_S_PER_100_MB * size / 1e8
+    db.set_progress_handler(lambda: thread_time() > end, STEPS)
+
+
+def _check_files(path: str) -> None:
+    """Raise ReadError unless all files of a database are ordinary ones: others may block forever."""
+    for suffix in (*SUFFIXES, "-shm"):
+        stat = _stat(path + suffix)
+        if stat is not None and not S_ISREG(stat.st_mode):
+            raise ReadError(path, f"{os.path.basename(path)}{suffix} is not an ordinary file")
 
 
 def _copy(path: str, stack: ExitStack) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 import apsw
 
 from ...errors import ReadError
-from .base import Adapter
+from .base import OUTSIDE, Adapter, leads_out
 from .sqlite import is_passing, reading
 from .values import Position, Source
 
@@ -53,6 +53,9 @@ class SqliteSessionsAdapter(Adapter):
     def sessions(
         self, path: str, root: str, refused: list[ReadError], only: str | None = None
     ) -> list[Source]:
+        if leads_out(path, root):
+            refused.append(ReadError(path, OUTSIDE))
+            return []
         try:
             with reading(path) as db:
                 return [
