@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from stat import S_ISREG
 from tempfile import TemporaryDirectory
 from time import thread_time
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import apsw
@@ -44,12 +44,23 @@ STEPS = 100_000  # Instructions of SQLite between two looks at the clock: some m
 # Folders between a root and a database. The sessions of other programs lie deeper, and are many.
 MAX_DEPTH = 2
 
+# Bytes of a database for each of its sessions, once it has MAX_SMALL_SESSIONS. One message of an
+# agent takes as many.
+MIN_SESSION_BYTES, MAX_SMALL_SESSIONS = 4096, 1000
+
 SUFFIXES = ("", "-wal", "-journal")
 """What a database consists of: the file, and what was not yet put into it or may have to be taken
 back."""
 
 AGAIN = "it is read again the next time"
 """Ends the reason of a ReadError that says nothing about the database itself."""
+
+
+NO_UTF8 = "an id that is not UTF-8"
+"""What is wrong with a row that nothing can name."""
+
+
+T = TypeVar("T")
 
 
 class SqliteAdapter(Adapter):
@@ -141,6 +152,8 @@ def reading(path: str) -> Iterator[apsw.Connection]:
         raise SetAside(path, "there is not enough memory to read it") from None
     except apsw.Error as error:
         raise ReadError(path, f"{type(error).__name__}: {error}"[:300]) from None
+    except UnicodeDecodeError:
+        raise ReadError(path, "it has a text that is not UTF-8") from None
     except OSError as error:
         raise ReadError(path, reason_of(error)) from error
 
@@ -210,7 +223,7 @@ def _limit_time(db: apsw.Connection, path: str) -> None:
 
 
 def _check_files(path: str) -> None:
-    """Raise ReadError unless all files of a database are ordinary ones: others may block forever."""
+    """Raise ReadError unless all files of a database are ordinary ones: others may block."""
     for suffix in (*SUFFIXES, "-shm"):
         stat = _stat(path + suffix)
         if stat is not None and not S_ISREG(stat.st_mode):
@@ -252,6 +265,17 @@ def _stat(path: str) -> os.stat_result | None:
         return None
 
 
+def up_to_limit(db: apsw.Connection, sessions: Iterable[T]) -> Iterator[T]:
+    """Yield the sessions of a database. Raises SetAside if they are more than fit into it."""
+    path = db.db_filename("main")
+    size = sum(size for size, _ in _state(path))
+    max_sessions = max(MAX_SMALL_SESSIONS, size // MIN_SESSION_BYTES)
+    for count, session in enumerate(sessions, 1):
+        if count > max_sessions:
+            raise SetAside(path, f"more than {max_sessions:,} sessions are too many for its size")
+        yield session
+
+
 def is_passing(error: ReadError) -> bool:
     """Return True if the database could not be read only just now."""
     return error.reason.endswith(AGAIN)
@@ -283,6 +307,14 @@ def rows(
         for n, name in enumerate(names, 1):
             row[name] = _plain(values[n], values[n + len(names)])
         yield row
+
+
+def text_or_none(value: Any) -> Any:
+    """Return what a column cast to a blob held; None for a text that is not UTF-8."""
+    try:
+        return value.decode() if isinstance(value, bytes) else value
+    except UnicodeDecodeError:
+        return None
 
 
 def _plain(value: Any, kind: str) -> Any:
