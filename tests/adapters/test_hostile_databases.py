@@ -11,22 +11,23 @@ from pathlib import Path
 import apsw
 import pytest
 
+from bench.attack.databases import (
+    columns,
+    edit_databases,
+    find_databases,
+    has_database,
+    into_endless_views,
+    into_huge_values,
+    into_virtual_tables,
+)
 from runlore.adapters.shared import sqlite
 from runlore.errors import ReadError, SetAside
 from runlore.testing import Fixture, iter_fixtures
 
-MAGIC = b"SQLite format 3\0"
-
-
-def databases(root: Path) -> list[Path]:
-    files = [path for path in sorted(root.rglob("*")) if path.is_file()]
-    return [path for path in files if path.read_bytes()[:16] == MAGIC]
-
-
 FIXTURES = [
     fixture
     for fixture in iter_fixtures(Path(__file__).parent / "fixtures")
-    if databases(fixture.root)
+    if has_database(fixture)
 ]
 each_fixture = pytest.mark.parametrize(
     "fixture", FIXTURES, ids=lambda fixture: f"{fixture.agent}-{fixture.case}"
@@ -46,47 +47,7 @@ def read_all(fixture: Fixture, root: Path) -> tuple[int, list[str]]:
 
 def change(fixture: Fixture, root: Path, edit: Callable[[apsw.Connection], None]) -> None:
     shutil.copytree(fixture.root, root)
-    for path in databases(root):
-        db = apsw.Connection(str(path))
-        edit(db)
-        db.close()
-
-
-def tables(db: apsw.Connection) -> list[str]:
-    sql = "select name from sqlite_schema where type = 'table' and name not like 'sqlite_%'"
-    return [name for (name,) in db.execute(sql).fetchall()]
-
-
-def columns(db: apsw.Connection, table: str) -> list[str]:
-    return [row[1] for row in db.execute(f'pragma table_info("{table}")')]
-
-
-def into_endless_views(db: apsw.Connection) -> None:
-    for table in tables(db):
-        names = ", ".join(f'"{name}"' for name in columns(db, table))
-        db.execute(f'alter table "{table}" rename to "{table} of before"')
-        db.execute(
-            f'create view "{table}" as with recursive endless(n) as (select 1 union all'
-            f" select n + 1 from endless) select n as rowid, {names} from endless,"
-            f' "{table} of before"'
-        )
-
-
-def into_virtual_tables(db: apsw.Connection) -> None:
-    for table in tables(db):
-        names = ", ".join(f'"{name}"' for name in columns(db, table) if name != "rowid")
-        db.execute(f'drop table "{table}"')
-        db.execute(f'create virtual table "{table}" using fts5({names})')
-        db.execute(f'insert into "{table}"("{columns(db, table)[0]}") values (1)')
-
-
-def into_huge_values(db: apsw.Connection) -> None:
-    for table in tables(db):
-        first, *others = columns(db, table)
-        huge = (f'"{name}" generated always as (zeroblob(1000000000)) virtual' for name in others)
-        db.execute(f'alter table "{table}" rename to "{table} of before"')
-        db.execute(f'create table "{table}" ("{first}", {", ".join(huge)})')
-        db.execute(f'insert into "{table}" select "{first}" from "{table} of before"')
+    edit_databases(root, edit)
 
 
 @each_fixture
@@ -156,7 +117,7 @@ def test_a_database_with_more_sessions_than_fit_into_it_is_set_aside(tmp_path: P
 def test_a_pipe_beside_a_database_does_not_block(suffix: str, tmp_path: Path) -> None:
     [fixture] = [one for one in FIXTURES if (one.agent, one.case) == ("opencode", "database")]
     root = Path(shutil.copytree(fixture.root, tmp_path / "root"))
-    [path] = databases(root)
+    [path] = find_databases(root)
     pipe = path.with_name(path.name + suffix)
     pipe.unlink(missing_ok=True)
     os.mkfifo(pipe)

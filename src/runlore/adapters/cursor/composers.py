@@ -17,7 +17,7 @@ import apsw
 import msgspec
 
 from ...errors import ReadError
-from ..shared.jsonl import read_small
+from ..shared.jsonl import has_too_many_values, read_small
 from ..shared.pick import identifier, number, pick
 from ..shared.sqlite import columns, reading, up_to_limit
 from .paths import path_in
@@ -263,6 +263,8 @@ def _decoded(data: Any) -> Any:
     """A value as what it says; as a text when it is no JSON."""
     if not isinstance(data, bytes):
         return None
+    if has_too_many_values(data):
+        return data.decode("utf-8", "replace")
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -13,6 +13,7 @@ from typing import Any
 import apsw
 import msgspec
 
+from ..shared.jsonl import has_too_many_values
 from ..shared.pick import pick
 from ..shared.sqlite import columns, rows, text_or_none, up_to_limit
 from .sessions import Listed, Message, in_order, is_finished, is_stale, time_in, to_ms
@@ -275,8 +276,10 @@ def _typed(kind: str) -> str:
 
 
 def _json(text: Any) -> Any:
+    if not isinstance(text, str | bytes) or has_too_many_values(text):
+        return None
     try:
-        return msgspec.json.decode(text) if isinstance(text, str | bytes) else None
+        return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 

@@ -43,7 +43,8 @@ class NewCore:
         # Without what 1.x writes as well: such a session is none of the new core.
         sql = (
             f"select cast(session_id as blob), count(*) from {TABLE} where session_id in"
-            f" (select session_id from {TABLE} where type not in (?, ?)) {which} group by session_id order by 1"
+            f" (select session_id from {TABLE} where type not in (?, ?)) {which}"
+            " group by session_id order by 1"
         )
         listing = up_to_limit(self.db, self.db.execute(sql, (*SWITCHES, *given)))
         for name, count in list(listing):

@@ -22,6 +22,7 @@ from functools import cache
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
+from stat import S_ISREG
 from time import time
 from typing import Any, TypeVar
 
@@ -208,6 +209,8 @@ def read_small(path: str, limit: int) -> bytes | None:
     except OSError:
         return None
     try:
+        if not S_ISREG(os.fstat(handle).st_mode):
+            return None
         data = os.read(handle, FIRST_READ_BYTES)
         # Seldom: and to make a file of a handle takes longer than to read a small one.
         if more := os.read(handle, FIRST_READ_BYTES):
@@ -343,8 +346,12 @@ _BLANK = re.compile("[ \t\r\n\0\ufeff]*")
 _STRINGS_AND_SIGNS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|([,\[{])', re.DOTALL)
 
 
-def has_too_many_values(data: bytes) -> bool:
+def has_too_many_values(data: bytes | str) -> bool:
     """Return True if a text of JSON holds more than MAX_VALUES values."""
+    if len(data) <= MAX_VALUES:
+        return False
+    if isinstance(data, str):
+        data = data.encode("utf-8", "replace")
     if sum(map(data.count, (b",", b"[", b"{"))) <= MAX_VALUES:
         return False
     signs = (found for found in _STRINGS_AND_SIGNS.finditer(data) if found[1])
@@ -357,6 +364,8 @@ def parse(data: bytes) -> list[tuple[Any, str, str | None]]:
     not JSON, or nests too deeply, is MALFORMED. All text is valid: bytes that are not UTF-8 and
     halves of surrogate pairs become U+FFFD."""
     text = data.decode("utf-8", "replace")
+    if has_too_many_values(data):
+        return [(MALFORMED, text, TOO_MANY)]
     # A replacement character may also have been in the file; only the strict codec knows.
     spoiled = "\ufffd" in text and not _is_utf8(data)
     note = "not UTF-8" if spoiled else None

@@ -28,7 +28,7 @@ import msgspec
 
 from ...errors import ReadError, SetAside
 from .base import OUTSIDE, Adapter, leads_out
-from .jsonl import MAX_RECORD_BYTES, note_refusal, reason_of
+from .jsonl import MAX_RECORD_BYTES, has_too_many_values, note_refusal, reason_of
 from .values import Source
 
 # A writer holds its lock for milliseconds; whoever holds it longer is waited for by the next sync.
@@ -344,7 +344,7 @@ def as_record(row: Mapping[str, Any], json_columns: Mapping[str, str]) -> tuple[
     for name, value in row.items():
         inner = json_columns.get(name)
         try:
-            if inner is None or not isinstance(value, str):
+            if inner is None or not isinstance(value, str) or has_too_many_values(value):
                 out[name] = value
             else:
                 out[inner] = msgspec.json.decode(value)

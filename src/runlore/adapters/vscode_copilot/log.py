@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import ReadError
+from ...errors import ReadError, SetAside
 from ..shared.document import load_document
 from ..shared.jsonl import MALFORMED, parse, read_up_to, values_of
 from ..shared.pick import pick
 
 MAX_LOG_BYTES = 512 << 20  # Bytes of a log. One that is larger than any session is named, not read.
+MAX_LINES = 500_000  # Lines of one. They are all held at once.
 FIRST, SET, PUSH, DELETE = range(4)
 MAX_DEPTH = 32  # Names in the path of a change.
 
@@ -34,6 +35,8 @@ def _replayed(path: str, is_quiet: bool) -> Any:
         data = read_up_to(MAX_LOG_BYTES + 1, file)
     if len(data) > MAX_LOG_BYTES:
         raise ReadError(path, f"larger than {MAX_LOG_BYTES >> 20} MB")
+    if data.count(b"\n") > MAX_LINES:
+        raise SetAside(path, f"more than {MAX_LINES:,} lines are no session")
     document: Any = None
     strange: list[tuple[int, Any]] = []
     *lines, rest = data.split(b"\n")
