@@ -75,45 +75,38 @@ def configure(home: Path, roots: dict[str, list[Path]]) -> None:
     (home / ".runlore" / "config.toml").write_text("\n".join(lines) + "\n")
 
 
-def run_sync(home: Path, agents: Sequence[str], max_bytes: int | None = None) -> Run:
+MEASURE = """
+import json, os, resource, subprocess, sys
+max_bytes, file, *command = sys.argv[1:]
+if int(max_bytes):
+    resource.setrlimit(resource.RLIMIT_AS, (int(max_bytes), int(max_bytes)))
+with open(file, "wb") as output:
+    process = subprocess.Popen(command, stdout=output, stderr=output)
+    _, status, used = os.wait4(process.pid, 0)
+peak = used.ru_maxrss // (1 << 20 if sys.platform == "darwin" else 1 << 10)
+code = os.waitstatus_to_exitcode(status)
+print(json.dumps([used.ru_utime + used.ru_stime, peak, code]))
+"""
+"""A small program between this one and the sync: the system counts what a process had before it
+became another program."""
+
+
+def run_sync(home: Path, agents: Sequence[str], max_bytes: int = 0) -> Run:
     """Sync these agents, each process with at most so much address space, and measure it."""
-    command = [sys.executable, "-m", "runlore", "sync", "--json"]
+    output = home / "output"
+    command = [sys.executable, "-c", MEASURE, str(max_bytes), str(output)]
+    command += [sys.executable, "-m", "runlore", "sync", "--json"]
     command += [word for agent in agents for word in ("--agent", agent)]
-    env = {
-        "HOME": str(home),
-        "PATH": os.environ.get("PATH", ""),
-        "PYTHONPATH": os.pathsep.join(sys.path),
-    }
-    with open(home / "output", "w+b") as output:
-        process = subprocess.Popen(
-            command,
-            env=env,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            preexec_fn=(lambda: _limit_memory(max_bytes)) if max_bytes else None,
-        )
-        timer = threading.Timer(MAX_RUN_S, os.killpg, (process.pid, signal.SIGKILL))
-        timer.start()
-        _, status, used = os.wait4(process.pid, 0)
-        timer.cancel()
-        process.returncode = os.waitstatus_to_exitcode(status)
-        output.seek(0)
-        text = output.read().decode("utf-8", "replace")
-    unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
-    return Run(
-        cpu_s=used.ru_utime + used.ru_stime,
-        peak_mb=used.ru_maxrss // unit,
-        code=process.returncode,
-        problems=_problems(text),
-        output=text,
-    )
-
-
-def _limit_memory(max_bytes: int) -> None:
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_AS, (max_bytes, max_bytes))
+    path = os.environ.get("PATH", "")
+    env = {"HOME": str(home), "PATH": path, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, start_new_session=True)
+    timer = threading.Timer(MAX_RUN_S, os.killpg, (process.pid, signal.SIGKILL))
+    timer.start()
+    figures, _ = process.communicate()
+    timer.cancel()
+    cpu_s, peak_mb, code = json.loads(figures or b"[0, 0, -9]")
+    text = output.read_text("utf-8", "replace")
+    return Run(cpu_s=cpu_s, peak_mb=peak_mb, code=code, problems=_problems(text), output=text)
 
 
 def _problems(text: str) -> tuple[tuple[str, str], ...]:

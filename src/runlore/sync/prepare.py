@@ -39,7 +39,7 @@ MAX_BATCH_RECORDS = 20_000
 
 MIN_RECORD_BYTES = 64
 MIN_LATER_RECORD_BYTES = 256
-MAX_SHORT_RECORDS = 40_000
+MAX_SHORT_RECORDS = 20_000
 """The mean size of the records of a part that has MAX_BATCH_RECORDS of them, and of one that comes
 after MAX_SHORT_RECORDS. In long transcripts it is 800 and more."""
 

@@ -61,7 +61,7 @@ class Database:
         )
         for name, updated in self.db.execute(sql, given):
             id_ = text_or_none(name)
-            self.without_name += id_ is None
+            self.without_name += id_ is None and name is not None
             count, last = counts.get(id_, (0, None))
             count -= len(self._imported(id_))
             if count <= 0 or not is_name(id_):

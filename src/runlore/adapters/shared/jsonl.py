@@ -467,31 +467,30 @@ def lenient(kind: type[S], data: dict[str, Any], where: str = "") -> tuple[S, li
     problems: list[str] = []
     if where.count(".") > MAX_DEPTH // 3:  # Each level of Structs takes several calls.
         return kind(), [f"{where[:100]}… is {TOO_DEEP}"]
-    for written, (name, options) in _fields(kind).items():
+    for written, field in _fields(kind).items():
         if written not in data:
             continue
         value = data[written]
         place = f"{where}{written}"
         try:
-            fitting[name], more = _fit(value, options, place)
+            fitting[field.name], more = _fit(value, field, place)
         except msgspec.ValidationError:
             more = [f"{place} is {_word(value)}"]
         problems += more
     return kind(**fitting), problems
 
 
-def _fit(value: Any, options: tuple[Any, ...], place: str) -> tuple[Any, list[str]]:
-    """Return a value as one of these types, and the problems in it. Raises ValidationError when it
-    is of none of them."""
-    if msgspec.Raw in options:
+def _fit(value: Any, field: _Field, place: str) -> tuple[Any, list[str]]:
+    """Return a value as one of the types of a field, and the problems in it. Raises ValidationError
+    when it is of none of them."""
+    if field.is_raw:
         return msgspec.Raw(to_json(value)), []
-    if isinstance(value, dict) and (struct := next(filter(_is_struct, options), None)):
-        return lenient(struct, value, f"{place}.")
-    listed = next((item for option in options if (item := _item_struct(option))), None)
-    if isinstance(value, list) and listed:
+    if isinstance(value, dict) and field.struct:
+        return lenient(field.struct, value, f"{place}.")
+    if isinstance(value, list) and (listed := field.item):
         items = [_lenient_item(listed, item, f"{place}[{n}]") for n, item in enumerate(value)]
         return [item for item, _ in items], [problem for _, found in items for problem in found]
-    return msgspec.convert(value, typing.Union[tuple(options)]), []  # noqa: UP007 # built here
+    return msgspec.convert(value, field.type), []
 
 
 def _lenient_item(kind: type[S], item: Any, place: str) -> tuple[S, list[str]]:
@@ -502,20 +501,39 @@ def _lenient_item(kind: type[S], item: Any, place: str) -> tuple[S, list[str]]:
     )
 
 
+class _Field(msgspec.Struct, frozen=True):
+    """A field of a Struct, and what its type has to do with Structs."""
+
+    name: str
+    type: Any
+    is_raw: bool
+    struct: type[msgspec.Struct] | None
+    """The Struct that it may be."""
+    item: type[msgspec.Struct] | None
+    """The Struct that it may be a list of."""
+
+
 @cache
-def _fields(kind: type[msgspec.Struct]) -> dict[str, tuple[str, tuple[Any, ...]]]:
-    """Return the fields of a Struct by their name in the data, each with the types that it may
-    have."""
+def _fields(kind: type[msgspec.Struct]) -> dict[str, _Field]:
+    """Return the fields of a Struct by their name in the data."""
     hints = typing.get_type_hints(kind)
-    unions = (typing.Union, types.UnionType)
     return {
-        field.encode_name: (
-            field.name,
-            typing.get_args(hint) if typing.get_origin(hint) in unions else (hint,),
-        )
+        field.encode_name: _field(field.name, hint)
         for field in msgspec.structs.fields(kind)
         if (hint := hints[field.name]) is not None
     }
+
+
+def _field(name: str, hint: Any) -> _Field:
+    is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    options = typing.get_args(hint) if is_union else (hint,)
+    return _Field(
+        name=name,
+        type=hint,
+        is_raw=msgspec.Raw in options,
+        struct=next(filter(_is_struct, options), None),
+        item=next((item for option in options if (item := _item_struct(option))), None),
+    )
 
 
 def _is_struct(option: Any) -> bool:

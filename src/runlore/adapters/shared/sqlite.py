@@ -13,6 +13,7 @@ recognized by the carry when they are given again.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -198,7 +199,7 @@ def _connect(path: str, options: str, stack: ExitStack) -> apsw.Connection:
     db.set_busy_timeout(BUSY_MS)
     _distrust(db)
     try:
-        db.execute("select 1 from sqlite_schema").fetchall()  # Only now the files are opened.
+        _deny_computed(db)  # Only now the files are opened.
     except (apsw.CantOpenError, apsw.ReadOnlyError) as error:
         raise ReadError(path, str(error)) from None
     return db
@@ -213,6 +214,20 @@ def _distrust(db: apsw.Connection) -> None:
     db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     db.drop_modules(None)
     db.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+
+
+def _deny_computed(db: apsw.Connection) -> None:
+    """Deny to read tables with columns that the database computes: they may take any memory."""
+    tables = db.execute("select name, sql from sqlite_schema where type = 'table'")
+    computed = {name for name, sql in tables if _COMPUTED.search(str(sql))}
+    if computed:
+        db.authorizer = lambda action, table, *_: (
+            apsw.SQLITE_DENY if action == apsw.SQLITE_READ and table in computed else apsw.SQLITE_OK
+        )
+
+
+# `as (…)`; in other places `as` is followed by the name of a type.
+_COMPUTED = re.compile(r"\bas\s*(?:\(|/\*|--)", re.IGNORECASE)
 
 
 def _limit_time(db: apsw.Connection, path: str) -> None:
