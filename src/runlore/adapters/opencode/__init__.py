@@ -169,8 +169,8 @@ class OpenCodeAdapter(Adapter):
                 yield Record(to_json({**session, "call": call} if call else session), -1, "session")
             for n, message in enumerate(messages[done:], done):
                 if message.has_no_name:
-                    data, problem = to_json({"id": message.id}), NO_UTF8
-                    yield Record(data, n * UNIT, None, problem, (n + 1) * UNIT)
+                    data = to_json({"id": message.id})
+                    yield Record(data, n * UNIT, None, NO_UTF8, (n + 1) * UNIT)
                     continue
                 copied = original(shelf, message, session)
                 more = {"original": copied} if copied else {}
