@@ -16,7 +16,7 @@ from runlore.adapters.shared import fold, jsonl
 from runlore.cli.commands.sync import summary
 from runlore.config import Config
 from runlore.doctor import examine
-from runlore.store import Filter, Store, open_store
+from runlore.store import Batch, Filter, Store, open_store
 from runlore.sync import ingest, pipeline, prepare, workers
 from tests.toy import Toy, line
 
@@ -218,7 +218,7 @@ def test_a_source_for_which_the_memory_is_not_enough_to_store_it_is_set_aside(
     write(root, **{f"s{n}": good(str(n)) for n in range(3)})
     real = ingest.Ingest.settle
 
-    def settle(self: ingest.Ingest, batch: ingest.Batch) -> ingest.Batch:
+    def settle(self: ingest.Ingest, batch: Batch) -> Batch:
         if batch.source.path.endswith("s1.jsonl"):
             raise MemoryError
         return real(self, batch)

@@ -40,7 +40,7 @@ def tables(db: apsw.Connection) -> list[str]:
 
 
 def columns(db: apsw.Connection, table: str) -> list[str]:
-    return [row[1] for row in db.execute(f'pragma table_info("{table}")')]
+    return [str(row[1]) for row in db.execute(f'pragma table_info("{table}")')]
 
 
 def into_endless_views(db: apsw.Connection) -> None:

@@ -5,7 +5,7 @@
     │   └── MissingField (TypeError)   a required field is missing
     ├── ConfigError                    config.toml or an environment variable is invalid
     ├── ReadError                      a source cannot be read; the sync continues with the next
-    │   └── SetAside                   a source exceeds a limit; it is not tried unchanged again
+    │   └── Rejected                   a source exceeds a limit; it is not tried unchanged again
     ├── StoreError                     the store cannot do what was requested
     │   ├── StoreMissing               there is no store yet
     │   ├── StoreBusy                  another process is writing
@@ -73,7 +73,7 @@ class ReadError(RunloreError):
         return (type(self), (self.path, self.reason))
 
 
-class SetAside(ReadError):
+class Rejected(ReadError):
     """A source exceeds a limit that no real one comes near. It is read again when it, or its
     adapter, has changed."""
 

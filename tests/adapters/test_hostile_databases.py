@@ -21,7 +21,7 @@ from bench.attack.databases import (
     into_virtual_tables,
 )
 from runlore.adapters.shared import sqlite
-from runlore.errors import ReadError, SetAside
+from runlore.errors import ReadError, Rejected
 from runlore.testing import Fixture, iter_fixtures
 
 FIXTURES = [
@@ -72,7 +72,7 @@ def test_a_read_that_takes_too_long_is_ended(
     apsw.Connection(str(tmp_path / "a.db")).execute("create table t (a)")
     endless = "with recursive c(n) as (select 1 union all select n + 1 from c) select max(n) from c"
     with (
-        pytest.raises(SetAside, match="reading it takes too long for its size"),
+        pytest.raises(Rejected, match="reading it takes too long for its size"),
         sqlite.reading(str(tmp_path / "a.db")) as db,
     ):
         db.execute(endless).fetchall()
@@ -84,7 +84,7 @@ def test_a_value_that_is_too_large_is_not_read(
     monkeypatch.setattr(sqlite, "MAX_VALUE_BYTES", 1 << 20)
     apsw.Connection(str(tmp_path / "a.db")).execute("create table t (a); insert into t values (1)")
     with (
-        pytest.raises(SetAside, match="it has a value of more than 1 MB"),
+        pytest.raises(Rejected, match="it has a value of more than 1 MB"),
         sqlite.reading(str(tmp_path / "a.db")) as db,
     ):
         db.execute("select zeroblob(2000000) from t").fetchall()
@@ -97,9 +97,8 @@ def test_a_database_with_more_sessions_than_fit_into_it_is_set_aside(tmp_path: P
         db.execute("pragma foreign_keys = off; begin")
         for table, key in (("session", "id"), ("message", "session_id")):
             names = columns(db, table)
-            row = dict(
-                zip(names, db.execute(f"select * from {table} limit 1").fetchone(), strict=True)
-            )
+            [values] = db.execute(f"select * from {table} limit 1").fetchall()
+            row = dict(zip(names, values, strict=True))
             for n in range(3000):
                 made = row | {"id": f"{table}-{n}", key: f"session-{n}"}
                 marks = ", ".join("?" * len(names))

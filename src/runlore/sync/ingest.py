@@ -18,13 +18,13 @@ import msgspec
 from .. import adapters
 from ..adapters import LOST, Source
 from ..config import Config
-from ..errors import ConfigError, ReadError, SetAside
+from ..errors import ConfigError, ReadError, Rejected
 from ..store import Batch, Put, Store
 from ..text import words
 from .billing import Pricer, move_to_originals, price, price_again, settle
 from .digests import build_digests
 from .places import Places
-from .plan import Task, set_aside
+from .plan import Task, rejection
 from .prepare import Result
 from .redaction import redact_stored
 from .report import Progress, Report, add_counts
@@ -101,7 +101,7 @@ class Ingest:
                 if bad.source is None:
                     self._is_careful = True
                 else:
-                    problem = set_aside(bad.source.agent, f"it cannot be stored: {bad}")
+                    problem = rejection(bad.source.agent, f"it cannot be stored: {bad}")
                     note_problem(self.store, bad.source, problem, report)
                 tasks = replan()
         return changes
@@ -233,8 +233,8 @@ class _Pass:
         """Put what a worker made of a part of a source."""
         batch = result.batch
         if result.problem is not None:
-            self._note(task, result.problem, result.is_set_aside)
-            self._recount(task, "set aside" if result.is_set_aside else "unreadable")
+            self._note(task, result.problem, result.is_rejected)
+            self._recount(task, "set aside" if result.is_rejected else "unreadable")
         elif batch is not None and self._is_unchanged(task, batch):
             self._recount(task, "unchanged")
         if batch is not None:
@@ -242,16 +242,16 @@ class _Pass:
                 self._changes.sessions |= self._put_batch(task, batch, runner)
                 add_counts(self.report.redacted, result.redacted)
             except ReadError as error:
-                self._note(task, error.reason, isinstance(error, SetAside))
+                self._note(task, error.reason, isinstance(error, Rejected))
             except UNSTORABLE as error:
                 # A value that no database takes, or no memory holds, costs its source.
                 raise _Unstorable(task.source, error) from None
         if self._progress:
             self._progress.advance(0 if result.more else 1, batch.size if batch is not None else 0)
 
-    def _note(self, task: Task, reason: str, is_set_aside: bool) -> None:
+    def _note(self, task: Task, reason: str, is_rejected: bool) -> None:
         """Report and store why a source could not be read."""
-        problem = set_aside(task.source.agent, reason) if is_set_aside else reason
+        problem = rejection(task.source.agent, reason) if is_rejected else reason
         note_problem(self._store, task.source, problem, self.report)
 
     def _is_unchanged(self, task: Task, batch: Batch) -> bool:

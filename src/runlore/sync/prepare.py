@@ -17,7 +17,7 @@ from ..adapters import Adapter, Normalized, Position, Record, Source
 from ..adapters.shared.base import OUTSIDE, leads_out
 from ..config import Config, Quality
 from ..digest import session as digest_session
-from ..errors import ReadError, SetAside
+from ..errors import ReadError, Rejected
 from ..model import SUMMARY_LENGTH, Digest, Session, shorten
 from ..pricing.ledger import merge
 from ..store import Batch, Delta, LedgerCall, Resume
@@ -85,7 +85,7 @@ class Result(msgspec.Struct, kw_only=True):
     batch: Batch | None = None
     more: bool = False
     problem: str | None = None
-    is_set_aside: bool = False
+    is_rejected: bool = False
     """The problem stays as long as the source and its adapter are the same."""
     redacted: dict[str, int] = {}
 
@@ -135,7 +135,7 @@ def prepare_in_worker(job: bytes) -> bytes:
 
 def out_of_memory() -> Result:
     """Return the result for a source that needs more memory than there is."""
-    return Result(problem="there is not enough memory to read it", is_set_aside=True)
+    return Result(problem="there is not enough memory to read it", is_rejected=True)
 
 
 class Preparer:
@@ -156,7 +156,7 @@ class Preparer:
         try:
             reading = self._read(job)
         except ReadError as error:
-            return Result(problem=error.reason, is_set_aside=isinstance(error, SetAside))
+            return Result(problem=error.reason, is_rejected=isinstance(error, Rejected))
         except MemoryError:
             raise
         except Exception as error:
@@ -181,7 +181,7 @@ class Preparer:
         if job.stored_records is not None:
             records, more = job.stored_records, False
         elif leads_out(job.source.path, job.source.root):
-            raise SetAside(job.source.path, OUTSIDE)
+            raise Rejected(job.source.path, OUTSIDE)
         else:
             found = adapter.read(job.source, job.since)
             records, more = read_part(job.source, found, job.start.records)
@@ -329,7 +329,7 @@ def read_part(
 ) -> tuple[list[Record], bool]:
     """Return records up to about BATCH_BYTES or MAX_BATCH_RECORDS, and True if there may be more.
 
-    `done` records come before them. Raises SetAside if they are too many for their size.
+    `done` records come before them. Raises Rejected if they are too many for their size.
     """
     part: list[Record] = []
     size = 0
@@ -340,7 +340,7 @@ def read_part(
         is_full = len(part) >= MAX_BATCH_RECORDS
         if is_full and size < len(part) * min_bytes:
             reason = f"{len(part):,} records in {words.size(size)} are no transcript"
-            raise SetAside(source.path, reason)
+            raise Rejected(source.path, reason)
         if (is_full or size >= BATCH_BYTES) and record.sidecar is None:
             return part, True
     return part, False

@@ -12,7 +12,7 @@ import msgspec
 
 from ..adapters import Position, Record
 from ..config import Config
-from ..errors import ReadError, SetAside
+from ..errors import ReadError, Rejected
 from ..store import Batch, Resume, SourceState, Store
 from ..timeline import PAUSE
 from .plan import Task
@@ -120,7 +120,7 @@ class TaskRunner:
             try:
                 packed = self._workers.run_alone(prepare_in_worker, job)
             except WorkerDied:
-                return Result(problem="the process that read it was killed", is_set_aside=True)
+                return Result(problem="the process that read it was killed", is_rejected=True)
         try:
             return msgspec.msgpack.decode(packed, type=Result)
         except MemoryError:
@@ -189,7 +189,7 @@ class TaskRunner:
 
 def _error_of(task: Task, result: Result) -> ReadError:
     """Return the problem of a result as an error."""
-    kind = SetAside if result.is_set_aside else ReadError
+    kind = Rejected if result.is_rejected else ReadError
     return kind(task.source.path, result.problem or "nothing is in it")
 
 

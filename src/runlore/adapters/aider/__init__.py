@@ -31,7 +31,7 @@ from typing import IO
 
 import msgspec
 
-from ...errors import ReadError, SetAside
+from ...errors import ReadError, Rejected
 from .. import Position, Record, Source
 from ..shared.base import stat_source
 from ..shared.jsonl import (
@@ -103,7 +103,7 @@ class AiderAdapter(JsonlAdapter):
         try:
             with open(source.path, "rb") as file:
                 if offset - session_start(file, offset) > MAX_SESSION_BYTES:
-                    raise SetAside(source.path, f"a session of over {MAX_SESSION_BYTES >> 20} MB")
+                    raise Rejected(source.path, f"a session of over {MAX_SESSION_BYTES >> 20} MB")
                 start = part_start(file, offset)
                 tail = position.tail[:HASH_BYTES] + open_end(file, start)
         except OSError as error:
@@ -128,7 +128,7 @@ class AiderAdapter(JsonlAdapter):
                     file.seek(start)
                     data, done = file.read(room), 0
                     if data.count(b"\n") > MAX_CHUNK_LINES * room // CHUNK:
-                        raise SetAside(source.path, "lines of so few bytes are no history")
+                        raise Rejected(source.path, "lines of so few bytes are no history")
                     is_end = len(data) < room
                     for begin, done, content in split_history(data, marks, is_end, is_quiet):
                         if content["said"] == "user" and (found := times.get(content["text"])):
@@ -137,7 +137,7 @@ class AiderAdapter(JsonlAdapter):
                     if is_end:
                         return
                     start, room = start + done, room if done else room * 2
-                raise SetAside(source.path, f"a part of more than {MAX_PART_BYTES >> 20} MB")
+                raise Rejected(source.path, f"a part of more than {MAX_PART_BYTES >> 20} MB")
         except OSError as error:
             raise ReadError(source.path, reason_of(error)) from error
 

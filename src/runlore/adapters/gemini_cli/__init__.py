@@ -40,7 +40,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from ...errors import ReadError, SetAside
+from ...errors import ReadError, Rejected
 from ...model import Session
 from .. import Position, Record, Source
 from ..shared.document import DocumentAdapter
@@ -239,7 +239,7 @@ def _lines_of(path: str, file: BinaryIO) -> BinaryIO:
     if len(data) > MAX_RECORD_BYTES:
         raise ReadError(path, f"larger than {MAX_RECORD_BYTES >> 20} MB")
     if has_too_many_values(data):
-        raise SetAside(path, f"more than {MAX_VALUES:,} values are no session")
+        raise Rejected(path, f"more than {MAX_VALUES:,} values are no session")
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -100,7 +100,7 @@ class Adapter(metaclass=ABCMeta):
         self, source: Source, records: Iterable[Record], carry: bytes | None
     ) -> Normalized:
         """Return what these records mean. Pure; whatever the records hold, it raises nothing but
-        SetAside for a part with far too many events."""
+        Rejected for a part with far too many events."""
         normalized: Normalized = import_module(self.reader).normalize(source, records, carry)
         return normalized
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ...errors import ReadError, SetAside
+from ...errors import ReadError, Rejected
 from .jsonl import (
     MAX_RECORD_BYTES,
     MAX_VALUES,
@@ -152,7 +152,7 @@ def load_document(path: str) -> Any:
     if len(data) > MAX_RECORD_BYTES:
         raise ReadError(path, f"larger than {MAX_RECORD_BYTES >> 20} MB")
     if has_too_many_values(data):
-        raise SetAside(path, f"more than {MAX_VALUES:,} values are no session")
+        raise Rejected(path, f"more than {MAX_VALUES:,} values are no session")
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack
 import msgspec
 from msgspec.structs import force_setattr
 
-from ...errors import SetAside
+from ...errors import Rejected
 from ...model import SessionEvent, Tests, Usage
 from .jsonl import MALFORMED, parse
 from .tools import cap, one_line, reminder_line, title_line
@@ -139,11 +139,11 @@ class Fold(Generic[R]):
     # Records.
 
     def run(self, records: Iterable[Record]) -> Normalized:
-        """Return what these records mean. Raises SetAside when they give too many events."""
+        """Return what these records mean. Raises Rejected when they give too many events."""
         for record in records:
             if len(self.out.events) > MAX_BATCH_EVENTS:
                 reason = f"more than {MAX_BATCH_EVENTS:,} events at a time are no transcript"
-                raise SetAside(self.source_path, reason)
+                raise Rejected(self.source_path, reason)
             self.room, self.number = MAX_EVENTS, max(0, self.state.records - 1)
             if record.sidecar is not None:
                 self.sidecar(record.sidecar, record.data)

@@ -167,10 +167,7 @@ class JsonlAdapter(Adapter):
                 line = b"".join(begun)
                 if any(mark in line for mark in self.markers):
                     yield from self.sidecars_of_line(source, line)
-                if has_too_many_values(line):
-                    yield Record(line[:SHORTENED_BYTES], offset, None, TOO_MANY, end)
-                else:
-                    yield Record(line, offset, None, None, end)
+                yield _long_record(line, offset, end)
             offset = end
             start = at + 1
             base = end - start  # Where the chunk begins.
@@ -185,6 +182,14 @@ class JsonlAdapter(Adapter):
                 offset, start = end, at + 1
             begun, held = [chunk[start:]], len(chunk) - start
         return b"".join(begun) if held <= MAX_RECORD_BYTES else b"", offset
+
+
+def _long_record(line: bytes, offset: int, end: int) -> Record:
+    """Return a line that is longer than a chunk as a record; shortened, with a problem, when it has
+    too many values."""
+    if has_too_many_values(line):
+        return Record(line[:SHORTENED_BYTES], offset, None, TOO_MANY, end)
+    return Record(line, offset, None, None, end)
 
 
 def reason_of(error: OSError) -> str:

@@ -27,7 +27,7 @@ from urllib.parse import quote
 import apsw
 import msgspec
 
-from ...errors import ReadError, SetAside
+from ...errors import ReadError, Rejected
 from .base import OUTSIDE, Adapter, leads_out
 from .jsonl import MAX_RECORD_BYTES, has_too_many_values, note_refusal, reason_of
 from .values import Source
@@ -146,11 +146,11 @@ def reading(path: str) -> Iterator[apsw.Connection]:
         # The second: the index of its log is being made, and we do not help.
         raise ReadError(path, f"it is locked by another program; {AGAIN}") from None
     except apsw.InterruptError:
-        raise SetAside(path, "reading it takes too long for its size") from None
+        raise Rejected(path, "reading it takes too long for its size") from None
     except apsw.TooBigError:
-        raise SetAside(path, f"it has a value of more than {MAX_VALUE_BYTES >> 20} MB") from None
+        raise Rejected(path, f"it has a value of more than {MAX_VALUE_BYTES >> 20} MB") from None
     except (apsw.NoMemError, MemoryError):
-        raise SetAside(path, "there is not enough memory to read it") from None
+        raise Rejected(path, "there is not enough memory to read it") from None
     except apsw.Error as error:
         raise ReadError(path, f"{type(error).__name__}: {error}"[:300]) from None
     except UnicodeDecodeError:
@@ -281,13 +281,13 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def up_to_limit(db: apsw.Connection, sessions: Iterable[T]) -> Iterator[T]:
-    """Yield the sessions of a database. Raises SetAside if they are more than fit into it."""
+    """Yield the sessions of a database. Raises Rejected if they are more than fit into it."""
     path = db.db_filename("main")
     size = sum(size for size, _ in _state(path))
     max_sessions = max(MAX_SMALL_SESSIONS, size // MIN_SESSION_BYTES)
     for count, session in enumerate(sessions, 1):
         if count > max_sessions:
-            raise SetAside(path, f"more than {max_sessions:,} sessions are too many for its size")
+            raise Rejected(path, f"more than {max_sessions:,} sessions are too many for its size")
         yield session
 
 
