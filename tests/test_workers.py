@@ -12,7 +12,7 @@ import pytest
 
 from runlore.errors import RunloreError, StoreLost
 from runlore.sync import workers
-from runlore.sync.workers import Workers, result_of
+from runlore.sync.workers import WorkerDied, Workers, result_of
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -90,33 +90,37 @@ def test_what_a_job_raises_is_raised_for_it_alone() -> None:
 
 
 def test_a_worker_that_dies_is_a_one_line_error() -> None:
-    with (
-        two() as running,
-        pytest.raises(
-            RunloreError, match=r"^a worker process ended unexpectedly .* where it stopped$"
-        ),
-    ):
+    with two() as running, pytest.raises(WorkerDied, match=r"^a worker process ended unexpectedly"):
         result_of(running.submit(repeat, "a", 14))
 
 
+def test_a_job_that_is_done_alone_says_whether_it_was_the_one_to_die_of() -> None:
+    with two() as running:
+        for _ in range(2):
+            with pytest.raises(WorkerDied):
+                running.run_alone(repeat, "a", 14)
+            assert running.run_alone(repeat, "a", 1) == ">a"
+
+
 @on_linux
-def test_a_worker_that_is_killed_is_a_one_line_error() -> None:
+def test_workers_are_replaced_after_one_was_killed() -> None:
     with two() as running:
         pid = result_of(running.submit(nap, 0))
         waiting = [running.submit(nap, 600) for _ in range(4)]
         os.kill(pid, signal.SIGKILL)
         for future in waiting:
-            with pytest.raises(RunloreError, match="ended unexpectedly"):
+            with pytest.raises(WorkerDied, match="ended unexpectedly"):
                 result_of(future)
-        with pytest.raises(RunloreError, match="ended unexpectedly"):
-            running.submit(nap, 0)
+        assert result_of(running.submit(nap, 0)) != pid
 
 
 def test_workers_that_cannot_begin_are_a_one_line_error() -> None:
     with closing(Workers(2, refuse, "this")) as running:
         for _ in range(3):
-            with pytest.raises(RunloreError, match="ended unexpectedly"):
+            with pytest.raises(WorkerDied, match="ended unexpectedly"):
                 result_of(running.submit(repeat, "a", 1))
+        with pytest.raises(RunloreError, match=r"ended unexpectedly .* where it stopped$"):
+            running.run_alone(repeat, "a", 1)
 
 
 @on_linux

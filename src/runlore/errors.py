@@ -5,6 +5,7 @@
     │   └── MissingField (TypeError)   a required field is missing
     ├── ConfigError                    config.toml or an environment variable is invalid
     ├── ReadError                      a source cannot be read; the sync continues with the next
+    │   └── Rejected                   a source exceeds a limit; it is not tried unchanged again
     ├── StoreError                     the store cannot do what was requested
     │   ├── StoreMissing               there is no store yet
     │   ├── StoreBusy                  another process is writing
@@ -69,7 +70,14 @@ class ReadError(RunloreError):
         self.reason = reason
 
     def __reduce__(self) -> tuple[type["ReadError"], tuple[str, str]]:
-        return (ReadError, (self.path, self.reason))
+        return (type(self), (self.path, self.reason))
+
+
+class Rejected(ReadError):
+    """A source exceeds a limit that no real one comes near. It is read again when it, or its
+    adapter, has changed."""
+
+    hint = "it is read again when it has changed"
 
 
 class StoreError(RunloreError):

@@ -898,3 +898,45 @@ def test_a_reply_of_the_new_core_is_read_when_it_is_finished(root: Path, store: 
     db.close()
     sync(store, root)
     assert texts(store, "opencode:ses_kiln")[-1] == "It is shut"
+
+
+# What is hostile or damaged.
+
+
+def test_an_id_that_is_not_utf8_costs_its_row_alone(root: Path, store: Store) -> None:
+    db = make(root / "opencode.db", "delete")
+    content = content_of("database")
+    fill(db, content)
+    session = content["sessions"][0]["session"]["id"]
+    count = len(content["sessions"][0]["messages"])
+    db.execute(
+        "insert into session select cast(x'ff' as text), project_id, parent_id, slug, directory,"
+        " title, version, revert, agent, model, time_created, time_updated, time_archived"
+        " from session limit 1"
+    )
+    db.execute(
+        "insert into message select cast(x'fe' as text), cast(x'ff' as text), time_created,"
+        " time_updated, data from message limit 1"
+    )
+    db.execute(
+        "insert into message select cast(x'fd' as text), session_id, time_created, time_updated,"
+        " data from message where session_id = ? limit 1",
+        (session,),
+    )
+    db.execute(
+        "insert into part select cast(x'fc' as text), message_id, session_id, time_created,"
+        " time_updated, data from part where session_id = ? limit 1",
+        (session,),
+    )
+    db.close()
+    report = pipeline.sync(store, config.load(), agents=["opencode"], roots=[str(root)])
+    [(path, reason)] = report.problems
+    assert path == str(root / "opencode.db")
+    assert reason == "an id that is not UTF-8 costs 1 of its sessions"
+    assert sorted(store.sessions.uids(Filter(parents_only=False))) == sorted(
+        uid_of(content, n) for n in range(len(content["sessions"]))
+    )
+    assert report.skipped["an id that is not UTF-8"] == 1
+    events = store.sessions.events(f"opencode:{session}")
+    assert sum(event.native == "malformed" for event in events) == 1
+    assert len({event.record for event in events}) == count + 1

@@ -99,7 +99,8 @@ def run(
 def has_news(report: Report, known: Problems = ()) -> bool:
     """Return True if a source changed or a problem is new."""
     return bool(
-        report.found.keys() - {"unchanged", "unreadable"} or set(report.problems).difference(known)
+        report.found.keys() - {"unchanged", "unreadable", "set aside"}
+        or set(report.problems).difference(known)
     )
 
 

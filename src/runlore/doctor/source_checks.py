@@ -12,11 +12,11 @@ from ..store import DAMAGED, Row, SourceState
 from ..store import FORGOTTEN as LEFT_OUT
 from ..store.segments import unpack_records
 from ..sync.discover import find_sources
-from ..sync.plan import make_plan
+from ..sync.plan import is_rejected, make_plan
 from .exam import SAMPLE, Exam, Finding, adapter_of, how_it_is
 
 MAX_REASONS = 10
-"""Maximum number of reasons for records that were not understood."""
+"""Maximum number of reasons for records that were not understood, and of sources set aside."""
 
 
 def check_sources(exam: Exam) -> Iterator[Finding]:
@@ -44,6 +44,7 @@ def check_sources(exam: Exam) -> Iterator[Finding]:
             yield _misread(exam, number, f"{state.source.path}: {text}")
     for word, count in notes.items():
         yield Finding(f"{count:,} {word}", is_note=True)
+    yield from _rejected(exam)
     for agent, error in failed_hook_syncs(exam.config).items():
         yield Finding(f"the last sync by the hook of {agent} failed: {error}", is_note=True)
     for reason, count in exam.store.maintenance.rows(
@@ -58,6 +59,15 @@ _CHANGES = {
     "grown": "grown since the last sync",
     "rewritten": "rewritten since",
 }
+
+
+def _rejected(exam: Exam) -> Iterator[Finding]:
+    """Yield the sources that are not read because they exceed a limit."""
+    states = [state for state in exam.sources.values() if is_rejected(state)]
+    for state in states[:MAX_REASONS]:
+        yield Finding(f"{state.source.path}: {state.problem}", is_note=True)
+    if len(states) > MAX_REASONS:
+        yield Finding(f"{len(states) - MAX_REASONS:,} more are set aside", is_note=True)
 
 
 def _changes_to_read(exam: Exam) -> dict[tuple[str, str], str]:

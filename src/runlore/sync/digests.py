@@ -22,7 +22,7 @@ from ..query.digests import build_digest
 from ..store import Store, open_store
 from .report import Progress
 from .runner import start_workers
-from .workers import Workers, default_workers, result_of
+from .workers import WorkerDied, Workers, default_workers, result_of
 
 MIN_SESSIONS_FOR_WORKERS = 64
 """Fewer stale sessions are digested in this process."""
@@ -97,11 +97,31 @@ def iter_digests(
     share = -(-len(uids) // (workers.count * MAX_AHEAD_JOBS))
     size = min(COMMIT_DIGESTS, max(MIN_SESSIONS_PER_JOB, share))
     jobs = deque(uids[at : at + size] for at in range(0, len(uids), size))
-    submitted: deque[Future[bytes]] = deque()
+    submitted: deque[tuple[Sequence[str], Future[bytes]]] = deque()
     while jobs or submitted:
         while jobs and len(submitted) < MAX_AHEAD_JOBS * workers.count:
-            submitted.append(workers.submit(_digest_in_worker, url, jobs.popleft(), config.quality))
-        yield from msgspec.msgpack.decode(result_of(submitted.popleft()), type=list[DigestResult])
+            job = jobs.popleft()
+            future = workers.submit(_digest_in_worker, url, job, config.quality)
+            submitted.append((job, future))
+        job, future = submitted.popleft()
+        try:
+            yield from _unpack(result_of(future))
+        except WorkerDied:
+            for uid in job:
+                yield from _digest_alone(workers, url, uid, config.quality)
+
+
+def _unpack(results: bytes) -> list[DigestResult]:
+    return msgspec.msgpack.decode(results, type=list[DigestResult])
+
+
+def _digest_alone(workers: Workers, url: str, uid: str, limits: Quality) -> list[DigestResult]:
+    """Build a digest of which it is not known whether a worker died of it."""
+    try:
+        return _unpack(workers.run_alone(_digest_in_worker, url, [uid], limits))
+    except WorkerDied:
+        problem = "its digest cannot be made: the process that built it was killed"
+        return [DigestResult(uid, problem=problem)]
 
 
 def _digest_in_worker(url: str, uids: Sequence[str], limits: Quality) -> bytes:

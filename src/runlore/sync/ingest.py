@@ -18,13 +18,13 @@ import msgspec
 from .. import adapters
 from ..adapters import LOST, Source
 from ..config import Config
-from ..errors import ConfigError, ReadError
+from ..errors import ConfigError, ReadError, Rejected
 from ..store import Batch, Put, Store
 from ..text import words
 from .billing import Pricer, move_to_originals, price, price_again, settle
 from .digests import build_digests
 from .places import Places
-from .plan import UNSTORABLE, Task
+from .plan import Task, rejection
 from .prepare import Result
 from .redaction import redact_stored
 from .report import Progress, Report, add_counts
@@ -43,6 +43,10 @@ MAX_GROUP = 64
 """Maximum number of sources that are put together, in a store that takes groups."""
 
 
+UNSTORABLE = (OverflowError, UnicodeError, MemoryError)
+"""What putting a batch may raise because of what is in it."""
+
+
 class Changes(msgspec.Struct):
     """What a pass over tasks changed in the store."""
 
@@ -56,7 +60,7 @@ class _Unstorable(Exception):
     """A source has a value that the database does not take; None when it is one of several."""
 
     def __init__(self, source: Source | None, error: Exception) -> None:
-        super().__init__(str(error))
+        super().__init__(str(error) or type(error).__name__)
         self.source = source
 
 
@@ -97,7 +101,8 @@ class Ingest:
                 if bad.source is None:
                     self._is_careful = True
                 else:
-                    note_problem(self.store, bad.source, f"{UNSTORABLE}: {bad}", report)
+                    problem = rejection(bad.source.agent, f"it cannot be stored: {bad}")
+                    note_problem(self.store, bad.source, problem, report)
                 tasks = replan()
         return changes
 
@@ -221,15 +226,15 @@ class _Pass:
             with self._store.ingest.together(batches):
                 for task, result in group:
                     self._put_result(task, result, runner)
-        except (OverflowError, UnicodeError) as error:
+        except UNSTORABLE as error:
             raise _Unstorable(group[0][0].source if len(group) == 1 else None, error) from None
 
     def _put_result(self, task: Task, result: Result, runner: TaskRunner) -> None:
         """Put what a worker made of a part of a source."""
         batch = result.batch
         if result.problem is not None:
-            note_problem(self._store, task.source, result.problem, self.report)
-            self._recount(task, "unreadable")
+            self._note(task, result.problem, result.is_rejected)
+            self._recount(task, "set aside" if result.is_rejected else "unreadable")
         elif batch is not None and self._is_unchanged(task, batch):
             self._recount(task, "unchanged")
         if batch is not None:
@@ -237,12 +242,17 @@ class _Pass:
                 self._changes.sessions |= self._put_batch(task, batch, runner)
                 add_counts(self.report.redacted, result.redacted)
             except ReadError as error:
-                note_problem(self._store, task.source, error.reason, self.report)
-            except (OverflowError, UnicodeError) as error:
-                # A value that no database takes costs its source.
+                self._note(task, error.reason, isinstance(error, Rejected))
+            except UNSTORABLE as error:
+                # A value that no database takes, or no memory holds, costs its source.
                 raise _Unstorable(task.source, error) from None
         if self._progress:
             self._progress.advance(0 if result.more else 1, batch.size if batch is not None else 0)
+
+    def _note(self, task: Task, reason: str, is_rejected: bool) -> None:
+        """Report and store why a source could not be read."""
+        problem = rejection(task.source.agent, reason) if is_rejected else reason
+        note_problem(self._store, task.source, problem, self.report)
 
     def _is_unchanged(self, task: Task, batch: Batch) -> bool:
         """Return True if a source has another time, but neither a new line nor a new sidecar."""

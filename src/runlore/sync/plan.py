@@ -17,9 +17,6 @@ from ..errors import ConfigError
 from ..store import DAMAGED, FORGOTTEN, SourceState, Store
 from .discover import Discovery
 
-UNSTORABLE = "it cannot be stored"
-"""Begins the problem of a source with a value that the database does not take."""
-
 _Key = tuple[str, str]
 """Agent and path of a source."""
 
@@ -74,7 +71,7 @@ def make_plan(store: Store, config: Config, discovery: Discovery) -> Plan:
             counts["back"] += 1
             plan.moved.append((state.number, source))
         why = _why_read(source, state, config)
-        counts[why or "unchanged"] += 1
+        counts[why or ("set aside" if is_rejected(state) else "unchanged")] += 1
         if why is not None:
             plan.tasks.append(Task(source=source, why=why, known=state))
     gone = [state for state in lost.values() if _should_rederive(store, state)]
@@ -188,9 +185,22 @@ def _why_read_again(source: Source, state: SourceState, is_same: bool) -> str | 
 
 
 def _is_refused(state: SourceState, config: Config, is_same: bool) -> bool:
-    """Return True if the source was forgotten, is excluded by these very rules, or cannot be
-    stored."""
+    """Return True if the source was forgotten, is excluded by these very rules, or was set
+    aside."""
     problem = state.problem
     if problem is None or problem == FORGOTTEN:
         return problem is not None
-    return is_same and (problem == config.exclude.mark or problem.startswith(UNSTORABLE))
+    return is_same and (problem == config.exclude.mark or is_rejected(state))
+
+
+def rejection(agent: str, reason: str) -> str:
+    """Return the problem of a source that is not read again until it, or its adapter, has
+    changed."""
+    return f"set aside by version {adapter_version(agent)} of its adapter: {reason}"
+
+
+def is_rejected(state: SourceState | None) -> bool:
+    """Return True if the current version of its adapter has set a source aside."""
+    if state is None or state.problem is None:
+        return False
+    return state.problem.startswith(rejection(state.source.agent, ""))

@@ -14,14 +14,16 @@ from msgspec.structs import force_setattr
 
 from .. import adapters, timeline
 from ..adapters import Adapter, Normalized, Position, Record, Source
+from ..adapters.shared.base import OUTSIDE, leads_out
 from ..config import Config, Quality
 from ..digest import session as digest_session
-from ..errors import ReadError
+from ..errors import ReadError, Rejected
 from ..model import SUMMARY_LENGTH, Digest, Session, shorten
 from ..pricing.ledger import merge
 from ..store import Batch, Delta, LedgerCall, Resume
 from ..store.natives import native_hash
 from ..store.segments import add_tokens, pack_records
+from ..text import words
 from ..text.task_ref import task_ref
 from ..text.titles import weak_title
 from ..timeline import PAUSE
@@ -31,6 +33,15 @@ from .redaction import Cleaner, RedactSetting, Secrets, redact_setting
 BATCH_BYTES = 8 * 1024 * 1024
 """The part of a source that is read at a time. Memory is a small multiple of it in each process; a
 larger one is not faster."""
+
+MAX_BATCH_RECORDS = 20_000
+"""Records that are read at a time: short ones take more memory than their bytes."""
+
+MIN_RECORD_BYTES = 64
+MIN_LATER_RECORD_BYTES = 256
+MAX_SHORT_RECORDS = 20_000
+"""The mean size of the records of a part that has MAX_BATCH_RECORDS of them, and of one that comes
+after MAX_SHORT_RECORDS. In long transcripts it is 800 and more."""
 
 
 class Setting(msgspec.Struct, kw_only=True):
@@ -74,6 +85,8 @@ class Result(msgspec.Struct, kw_only=True):
     batch: Batch | None = None
     more: bool = False
     problem: str | None = None
+    is_rejected: bool = False
+    """The problem stays as long as the source and its adapter are the same."""
     redacted: dict[str, int] = {}
 
 
@@ -113,8 +126,16 @@ def prepare_in_worker(job: bytes) -> bytes:
     They are not pickled: a pickled default is no longer the default itself, and would be stored.
     """
     assert _preparer is not None
-    result = _preparer.prepare(msgspec.msgpack.decode(job, type=Job))
-    return msgspec.msgpack.encode(result)
+    try:
+        result = _preparer.prepare(msgspec.msgpack.decode(job, type=Job))
+        return msgspec.msgpack.encode(result)
+    except MemoryError:  # The result itself was too much.
+        return msgspec.msgpack.encode(out_of_memory())
+
+
+def out_of_memory() -> Result:
+    """Return the result for a source that needs more memory than there is."""
+    return Result(problem="there is not enough memory to read it", is_rejected=True)
 
 
 class Preparer:
@@ -127,9 +148,17 @@ class Preparer:
     def prepare(self, job: Job) -> Result:
         """Prepare the next part of a source. A source that cannot be read gives a problem."""
         try:
+            return self._prepare(job)
+        except MemoryError:
+            return out_of_memory()
+
+    def _prepare(self, job: Job) -> Result:
+        try:
             reading = self._read(job)
         except ReadError as error:
-            return Result(problem=error.reason)
+            return Result(problem=error.reason, is_rejected=isinstance(error, Rejected))
+        except MemoryError:
+            raise
         except Exception as error:
             # An adapter is someone else's code: its failure costs this source, not the sync.
             return Result(
@@ -151,8 +180,11 @@ class Preparer:
         adapter = adapters.get(job.source.agent)
         if job.stored_records is not None:
             records, more = job.stored_records, False
+        elif leads_out(job.source.path, job.source.root):
+            raise Rejected(job.source.path, OUTSIDE)
         else:
-            records, more = _read_part(adapter.read(job.source, job.since))
+            found = adapter.read(job.source, job.since)
+            records, more = read_part(job.source, found, job.start.records)
         is_continued = job.since is not None and job.stored_records is None
         carry = job.resume.carry
         if carry is None and is_continued:
@@ -174,7 +206,7 @@ class Preparer:
         records_before = _before(adapter.read(source, None), since)
         carry, more = None, True
         while more:
-            records, more = _read_part(records_before)
+            records, more = read_part(source, records_before)
             carry = adapter.normalize(source, records, carry).carry
         return carry and self._cleaner.clean_carry(carry)
 
@@ -292,14 +324,24 @@ class Preparer:
             return None
 
 
-def _read_part(records: Iterable[Record]) -> tuple[list[Record], bool]:
-    """Return records up to about BATCH_BYTES, and True if there may be more."""
+def read_part(
+    source: Source, records: Iterable[Record], done: int = 0
+) -> tuple[list[Record], bool]:
+    """Return records up to about BATCH_BYTES or MAX_BATCH_RECORDS, and True if there may be more.
+
+    `done` records come before them. Raises Rejected if they are too many for their size.
+    """
     part: list[Record] = []
     size = 0
+    min_bytes = MIN_RECORD_BYTES if done < MAX_SHORT_RECORDS else MIN_LATER_RECORD_BYTES
     for record in records:
         part.append(record)
         size += len(record.data)
-        if size >= BATCH_BYTES and record.sidecar is None:
+        is_full = len(part) >= MAX_BATCH_RECORDS
+        if is_full and size < len(part) * min_bytes:
+            reason = f"{len(part):,} records in {words.size(size)} are no transcript"
+            raise Rejected(source.path, reason)
+        if (is_full or size >= BATCH_BYTES) and record.sidecar is None:
             return part, True
     return part, False
 

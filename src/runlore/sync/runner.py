@@ -12,20 +12,22 @@ import msgspec
 
 from ..adapters import Position, Record
 from ..config import Config
-from ..errors import ReadError
+from ..errors import ReadError, Rejected
 from ..store import Batch, Resume, SourceState, Store
 from ..timeline import PAUSE
 from .plan import Task
 from .prepare import (
     BATCH_BYTES,
+    MAX_BATCH_RECORDS,
     Job,
     Preparer,
     Result,
+    out_of_memory,
     prepare_in_worker,
     prepare_setting,
     start_worker,
 )
-from .workers import Workers, result_of
+from .workers import WorkerDied, Workers, result_of
 
 MAX_AHEAD_BYTES = 32 * 1024 * 1024
 MAX_AHEAD_JOBS = 512
@@ -87,7 +89,7 @@ class TaskRunner:
 
     def _run_in_workers(self, todo: deque[tuple[Task, bool]]) -> _Results:
         assert self._workers is not None
-        submitted: deque[tuple[Task, int, Future[bytes]]] = deque()
+        submitted: deque[tuple[Task, bytes, Future[bytes]]] = deque()
         ahead_bytes = 0
         try:
             while todo or submitted:
@@ -95,16 +97,34 @@ class TaskRunner:
                     task, is_continued = todo.popleft()
                     job = msgspec.msgpack.encode(self._job(task, is_continued))
                     future = self._workers.submit(prepare_in_worker, job)
-                    size = min(task.size, BATCH_BYTES)
-                    submitted.append((task, size, future))
-                    ahead_bytes += size
-                task, size, future = submitted.popleft()
-                ahead_bytes -= size
-                yield task, msgspec.msgpack.decode(result_of(future), type=Result)
+                    submitted.append((task, job, future))
+                    ahead_bytes += _ahead_bytes(task)
+                task, job, future = submitted.popleft()
+                ahead_bytes -= _ahead_bytes(task)
+                yield task, self._result(job, future)
         except GeneratorExit:  # A sync that ends early does not need the other results.
             for _, _, future in submitted:
                 future.cancel()
             raise
+
+    def _result(self, job: bytes, future: Future[bytes]) -> Result:
+        """Wait for the result of a job.
+
+        When a worker dies, the jobs of all workers are lost. Each is done again alone, so that the
+        death costs the source that causes it.
+        """
+        assert self._workers is not None
+        try:
+            packed = result_of(future)
+        except WorkerDied:
+            try:
+                packed = self._workers.run_alone(prepare_in_worker, job)
+            except WorkerDied:
+                return Result(problem="the process that read it was killed", is_rejected=True)
+        try:
+            return msgspec.msgpack.decode(packed, type=Result)
+        except MemoryError:
+            return out_of_memory()
 
     def iter_batches(self, task: Task, first: Batch) -> Iterator[Batch]:
         """Yield the first batch of a source and all that follow, prepared in this process."""
@@ -116,7 +136,7 @@ class TaskRunner:
         while more:
             result = self._preparer.prepare(self._job(task, is_continued=True))
             if result.problem is not None:  # A part must not replace the whole source.
-                raise ReadError(task.source.path, result.problem)
+                raise _error_of(task, result)
             if result.batch is not None:
                 yield result.batch
             more = self._has_more(task, result.more)
@@ -129,7 +149,7 @@ class TaskRunner:
         whole = msgspec.structs.replace(task, why="outdated")
         result = self._preparer.prepare(self._job(whole, is_continued=False))
         if result.batch is None:
-            raise ReadError(task.source.path, result.problem or "nothing is in it")
+            raise _error_of(task, result)
         return whole, result.batch
 
     def skip_rest(self, task: Task) -> None:
@@ -167,6 +187,17 @@ class TaskRunner:
         )
 
 
+def _error_of(task: Task, result: Result) -> ReadError:
+    """Return the problem of a result as an error."""
+    kind = Rejected if result.is_rejected else ReadError
+    return kind(task.source.path, result.problem or "nothing is in it")
+
+
+def _ahead_bytes(task: Task) -> int:
+    """Return about how much memory the result of a task takes while it waits."""
+    return min(task.size, BATCH_BYTES)
+
+
 class StoredRecords:
     """The stored records of a source, one part at a time, as if they were read from the source."""
 
@@ -185,7 +216,9 @@ class StoredRecords:
         records: list[Record] = []
         # A sidecar stays in the same part as the record that follows it.
         while self._next is not None and (
-            size < BATCH_BYTES or self._next.sidecar is not None or records[-1].sidecar is not None
+            (size < BATCH_BYTES and len(records) < MAX_BATCH_RECORDS)
+            or self._next.sidecar is not None
+            or records[-1].sidecar is not None
         ):
             records.append(self._next)
             size += len(self._next.data)

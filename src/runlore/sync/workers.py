@@ -11,10 +11,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ..errors import RunloreError, StoreLost
@@ -28,6 +27,10 @@ MAX_ALLOWED = 61
 _T = TypeVar("_T")
 
 
+class WorkerDied(RunloreError):
+    """A worker process ended in the middle of its job, or while another one's was waiting."""
+
+
 def default_workers() -> int:
     """Return how many workers are worth having on this machine."""
     return min(os.cpu_count() or 1, MAX_WORKERS)
@@ -38,40 +41,69 @@ class Workers:
 
     def __init__(self, count: int, initializer: Callable[..., None], *arguments: Any) -> None:
         self.count = min(count, MAX_ALLOWED)
+        self._begin = initializer, arguments
+        self._executor = self._start(self.count)
+        self._single: ProcessPoolExecutor | None = None
+        """One process for jobs that are done alone."""
+
+    def _start(self, count: int) -> ProcessPoolExecutor:
         others = set(multiprocessing.active_children())
         context = multiprocessing.get_context(start_method())
-        self._executor = ProcessPoolExecutor(self.count, context, _begin, (initializer, arguments))
+        executor = ProcessPoolExecutor(count, context, _begin, self._begin)
         try:
-            self._executor.submit(_do_nothing)  # Fork now: the caller may start threads later.
+            executor.submit(_do_nothing)  # Fork now: the caller may start threads later.
         except BaseException:
             # Python would wait for those that were started, when it ends, and they for a job.
             for process in set(multiprocessing.active_children()) - others:
                 process.terminate()
             raise
+        return executor
 
     def submit(self, function: Callable[..., _T], /, *arguments: Any) -> Future[_T]:
-        """Have a function called in a worker; `result_of` waits for what it returns."""
-        with _one_line_errors():
+        """Have a function called in a worker; `result_of` waits for what it returns.
+
+        If a worker has died, all are replaced; the jobs that were submitted before are lost.
+        """
+        try:
             return self._executor.submit(_run, function, *arguments)
+        except BrokenProcessPool:
+            self._executor = self._start(self.count)
+            return self._executor.submit(_run, function, *arguments)
+
+    def run_alone(self, function: Callable[..., _T], /, *arguments: Any) -> _T:
+        """Call a function while no other job is done by the same process.
+
+        Raises WorkerDied if the process ends: then it was this job. Raises RunloreError if no
+        process can be started.
+        """
+        if self._single is None:
+            self._single = self._start(1)
+            try:
+                result_of(self._single.submit(_do_nothing))
+            except WorkerDied as error:
+                raise RunloreError(f"{error}; run it again to continue where it stopped") from None
+        try:
+            return result_of(self._single.submit(_run, function, *arguments))
+        except WorkerDied:
+            self._single = None
+            raise
 
     def close(self) -> None:
         """End the workers, after the jobs that they have and the next ones that are queued."""
-        self._executor.shutdown(cancel_futures=True)
+        for executor in (self._executor, self._single):
+            if executor is not None:
+                executor.shutdown(cancel_futures=True)
 
 
 def result_of(future: Future[_T]) -> _T:
-    """Wait for a job. Raises RunloreError with what the job raised, or when a worker is gone."""
-    with _one_line_errors():
-        return future.result()
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
+    """Wait for a job. Raises RunloreError with what the job raised, WorkerDied if a worker did."""
     try:
-        yield
+        return future.result()
     except BrokenProcessPool:
-        problem = "a worker process ended unexpectedly (out of memory?)"
-        raise RunloreError(f"{problem}; run it again to continue where it stopped") from None
+        raise WorkerDied(_DIED) from None
+
+
+_DIED = "a worker process ended unexpectedly (out of memory?)"
 
 
 def start_method() -> str:

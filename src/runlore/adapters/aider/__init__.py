@@ -31,12 +31,11 @@ from typing import IO
 
 import msgspec
 
-from ...errors import ReadError
+from ...errors import ReadError, Rejected
 from .. import Position, Record, Source
 from ..shared.base import stat_source
 from ..shared.jsonl import (
     HASH_BYTES,
-    MAX_RECORD_BYTES,
     QUIET_S,
     JsonlAdapter,
     is_stale,
@@ -57,6 +56,9 @@ OTHERS = frozenset(
 """Folders without repositories, which hold thousands of others. Hidden ones are left out as
 well."""
 CHUNK = 4 << 20  # Bytes that are looked at together.
+MAX_CHUNK_LINES = 250_000  # Lines in them: more are no text.
+MAX_PART_BYTES = 8 << 20  # Bytes of one prompt, reply or output.
+MAX_SESSION_BYTES = 16 << 20  # Bytes of a session, which is looked at from its beginning.
 MAX_SIDECAR_BYTES = 16 << 20  # Bytes of what was typed.
 
 
@@ -95,11 +97,13 @@ class AiderAdapter(JsonlAdapter):
 
     def position(self, source: Source, offset: int, records: int) -> Position:
         """Return a position, which is open: the part before it may go on, if it is the last."""
-        from .history import part_start
+        from .history import part_start, session_start
 
         position = super().position(source, offset, records)
         try:
             with open(source.path, "rb") as file:
+                if offset - session_start(file, offset) > MAX_SESSION_BYTES:
+                    raise Rejected(source.path, f"a session of over {MAX_SESSION_BYTES >> 20} MB")
                 start = part_start(file, offset)
                 tail = position.tail[:HASH_BYTES] + open_end(file, start)
         except OSError as error:
@@ -119,10 +123,12 @@ class AiderAdapter(JsonlAdapter):
                     read_small(os.path.join(os.path.dirname(source.path), TYPED), MAX_SIDECAR_BYTES)
                     or b""
                 )
-                while room <= MAX_RECORD_BYTES:
+                while room <= MAX_PART_BYTES:
                     marks = marks_at(file, start)
                     file.seek(start)
                     data, done = file.read(room), 0
+                    if data.count(b"\n") > MAX_CHUNK_LINES * room // CHUNK:
+                        raise Rejected(source.path, "lines of so few bytes are no history")
                     is_end = len(data) < room
                     for begin, done, content in split_history(data, marks, is_end, is_quiet):
                         if content["said"] == "user" and (found := times.get(content["text"])):
@@ -131,6 +137,7 @@ class AiderAdapter(JsonlAdapter):
                     if is_end:
                         return
                     start, room = start + done, room if done else room * 2
+                raise Rejected(source.path, f"a part of more than {MAX_PART_BYTES >> 20} MB")
         except OSError as error:
             raise ReadError(source.path, reason_of(error)) from error
 

@@ -71,7 +71,7 @@ class Marks(msgspec.Struct):
 
 def marks_at(file: IO[bytes], end: int) -> Marks:
     """Return how lines are marked in the session that the text before this offset belongs to."""
-    marks, begin = Marks(), _session_start(file, end)
+    marks, begin = Marks(), session_start(file, end)
     file.seek(begin)
     while begin < end and None in (marks.prompts, marks.program):
         line = file.readline(min(end - begin, MAX_LINE_BYTES))
@@ -84,7 +84,7 @@ def marks_at(file: IO[bytes], end: int) -> Marks:
 
 def part_start(file: IO[bytes], end: int) -> int:
     """Return where the part begins that ends at this offset."""
-    session = _session_start(file, end)
+    session = session_start(file, end)
     file.seek(session)
     # What a line is may depend on the next one.
     data = file.read(end - session + MAX_LINE_BYTES)
@@ -92,7 +92,7 @@ def part_start(file: IO[bytes], end: int) -> int:
     return session + max((begin for begin, _, _ in parts if session + begin < end), default=0)
 
 
-def _session_start(file: IO[bytes], end: int) -> int:
+def session_start(file: IO[bytes], end: int) -> int:
     """Return where the last session before this offset begins."""
     while end > 0:
         begin = max(0, end - CHUNK_BYTES)

@@ -15,7 +15,8 @@ import msgspec
 
 from ...errors import ReadError
 from .. import Source
-from ..shared.jsonl import MAX_RECORD_BYTES, parse, read_small, read_up_to, to_json
+from ..shared.document import load_document
+from ..shared.jsonl import read_small, to_json
 from ..shared.pick import milliseconds, pick
 from .paths import HISTORY, MESSAGES, paths_of
 from .words import around_in, loads, results_in, spoken
@@ -48,22 +49,8 @@ def items(source: Source) -> list[Any]:
     return _once([_opened(item, is_alone) for item in _task(*documents)])
 
 
-def _load(path: str) -> Any:
-    with open(path, "rb") as file:
-        data = read_up_to(MAX_RECORD_BYTES + 1, file)
-    if len(data) > MAX_RECORD_BYTES:
-        raise ReadError(path, f"larger than {MAX_RECORD_BYTES >> 20} MB")
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        values = parse(data)
-        if len(values) == 1 and values[0][2] in (None, "not UTF-8"):
-            return values[0][0]
-    raise ReadError(path, "no whole JSON document; it is read again when it has changed")
-
-
 def _list(path: str) -> list[Any]:
-    value = _load(path)
+    value = load_document(path)
     if not isinstance(value, list):
         raise ReadError(path, "not a task: it is no list of messages")
     return value
@@ -72,7 +59,7 @@ def _list(path: str) -> list[Any]:
 def _session(source: Source) -> list[Any]:
     """The head of the document, its messages, and what was made of them when they became too
     many."""
-    value = _load(source.path)
+    value = load_document(source.path)
     messages = value.get("messages") if isinstance(value, dict) else None
     if not isinstance(messages, list):
         raise ReadError(source.path, "not a session: it has no list of messages")

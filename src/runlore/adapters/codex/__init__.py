@@ -52,6 +52,7 @@ from ..shared.document import DocumentAdapter
 from ..shared.jsonl import (
     MAX_RECORD_BYTES,
     JsonlAdapter,
+    has_too_many_values,
     note_refusal,
     parse,
     read_small,
@@ -256,10 +257,9 @@ def _document(file: BinaryIO) -> BinaryIO:
     """A JSON document as the lines that later versions would have written: its header, then its
     items."""
     data = read_up_to(MAX_RECORD_BYTES + 1, file)
-    if len(data) > MAX_RECORD_BYTES:
-        return io.BytesIO(
-            data[: MAX_RECORD_BYTES + 1]
-        )  # One line that is too long, and is named as such.
+    if len(data) > MAX_RECORD_BYTES or has_too_many_values(data):
+        # One line that is too long, or has too many values, and is named as such.
+        return io.BytesIO(data[: MAX_RECORD_BYTES + 1].replace(b"\n", b" "))
     try:
         values = [msgspec.json.decode(data)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

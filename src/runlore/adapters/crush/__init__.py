@@ -145,8 +145,7 @@ def _list_sessions(db: apsw.Connection, only: str | None) -> Iterator[tuple[str,
     given = () if only is None else (only,)
     where = "" if only is None else "where session_id = ?"
     sql = f"select session_id, count(*), max(rowid) from messages {where} group by session_id"
-    listing: list[Any] = db.execute(sql, given).fetchall()
-    for id_, count, last in listing:
+    for id_, count, last in db.execute(sql, given):
         if not isinstance(id_, str) or id_.startswith("title-"):
             continue
         row = db.execute("select updated_at from sessions where id = ?", (id_,)).fetchone()

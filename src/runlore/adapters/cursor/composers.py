@@ -17,9 +17,9 @@ import apsw
 import msgspec
 
 from ...errors import ReadError
-from ..shared.jsonl import read_small
+from ..shared.jsonl import has_too_many_values, read_small
 from ..shared.pick import identifier, number, pick
-from ..shared.sqlite import columns, reading
+from ..shared.sqlite import columns, reading, up_to_limit
 from .paths import path_in
 
 STALE_S = 3600  # A session that has not changed for so long is not being written any more.
@@ -59,7 +59,8 @@ def listing(db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, i
         f" max(rowid) from {TABLE} where key >= ? and key < ? group by session"
     )
     bubbles = {
-        session: (count, newest) for session, count, newest in db.execute(sql, (first, last))
+        session: (count, newest)
+        for session, count, newest in up_to_limit(db, db.execute(sql, (first, last)))
     }
     first, last = (
         (COMPOSER + only, COMPOSER + only + "\0") if only else (COMPOSER, _after(COMPOSER))
@@ -69,7 +70,7 @@ def listing(db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, i
         " by key"
     )
     found = []
-    for key, rowid, length in db.execute(sql, (first, last)):
+    for key, rowid, length in up_to_limit(db, db.execute(sql, (first, last))):
         session = key.removeprefix(COMPOSER)
         count, newest = bubbles.get(session, (0, 0))
         found.append(
@@ -262,6 +263,8 @@ def _decoded(data: Any) -> Any:
     """A value as what it says; as a text when it is no JSON."""
     if not isinstance(data, bytes):
         return None
+    if has_too_many_values(data):
+        return data.decode("utf-8", "replace")
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

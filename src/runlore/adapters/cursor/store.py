@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from ..shared.jsonl import to_json
+from ..shared.jsonl import has_too_many_values, to_json
 from ..shared.pick import pick
 from ..shared.sqlite import columns, reading
 
@@ -111,7 +111,7 @@ def _message(data: bytes) -> dict[str, Any] | None:
     """The message that a blob is or holds; None for a node."""
     starts = [at for mark in _STARTS if (at := data.find(mark)) >= 0]
     start = 0 if data[:1] == b"{" else min(starts, default=-1)
-    if start < 0:
+    if start < 0 or has_too_many_values(data):
         return None
     try:
         value, _ = json.JSONDecoder(strict=False).raw_decode(

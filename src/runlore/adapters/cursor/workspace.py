@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ...errors import ReadError
-from ..shared.jsonl import to_json
+from ..shared.jsonl import has_too_many_values, to_json
 from ..shared.pick import identifier, pick
 from ..shared.sqlite import columns, reading
 from . import composers
@@ -81,7 +81,9 @@ def _in_global_database(path: str, sessions: set[str]) -> set[str]:
 
 
 def _decoded(data: Any) -> Any:
+    if not isinstance(data, bytes) or has_too_many_values(data):
+        return None
     try:
-        return msgspec.json.decode(data) if isinstance(data, bytes) else None
+        return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

@@ -40,13 +40,15 @@ from typing import BinaryIO
 
 import msgspec
 
-from ...errors import ReadError
+from ...errors import ReadError, Rejected
 from ...model import Session
 from .. import Position, Record, Source
 from ..shared.document import DocumentAdapter
 from ..shared.jsonl import (
     MAX_RECORD_BYTES,
+    MAX_VALUES,
     JsonlAdapter,
+    has_too_many_values,
     note_refusal,
     parse,
     read_small,
@@ -236,6 +238,8 @@ def _lines_of(path: str, file: BinaryIO) -> BinaryIO:
     data = read_up_to(MAX_RECORD_BYTES + 1, file)
     if len(data) > MAX_RECORD_BYTES:
         raise ReadError(path, f"larger than {MAX_RECORD_BYTES >> 20} MB")
+    if has_too_many_values(data):
+        raise Rejected(path, f"more than {MAX_VALUES:,} values are no session")
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

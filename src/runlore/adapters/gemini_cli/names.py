@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from ...model import Relation
-from ..shared.jsonl import MAX_RECORD_BYTES, read_small
+from ..shared.jsonl import MAX_RECORD_BYTES, has_too_many_values, read_small
 from ..shared.pick import clean, pick, time_of
 from . import SERVER, words
 
@@ -105,6 +105,8 @@ def _iter_records(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _decoded(data: bytes) -> Any:
+    if has_too_many_values(data):
+        return None
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -102,8 +102,7 @@ class GooseAdapter(SqliteSessionsAdapter):
             f" min(id), max(id) from messages {where} group by session_id) m join sessions s on"
             " s.id = m.session_id order by m.session_id"
         )
-        listing: list[Any] = db.execute(sql, given).fetchall()
-        for id_, count, *others in listing:
+        for id_, count, *others in db.execute(sql, given):
             if isinstance(id_, str):
                 # Several changes may fall into one second. The other columns that change with the
                 # session distinguish them.

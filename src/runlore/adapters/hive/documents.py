@@ -15,7 +15,15 @@ from typing import Any
 
 import msgspec
 
-from ..shared.jsonl import MALFORMED, list_entries, parse, read_small, values_of
+from ..shared.jsonl import (
+    MALFORMED,
+    TOO_MANY,
+    has_too_many_values,
+    list_entries,
+    parse,
+    read_small,
+    values_of,
+)
 from ..shared.pick import pick
 
 STATE, EVENTS, TALK = "state.json", "events.jsonl", "conversations"
@@ -162,6 +170,9 @@ def _values(path: str, name: str, is_stale: bool) -> Iterator[Any]:
             yield f"[{name} cannot be read, or is larger than {FILE_BYTES >> 20} MB]"
         return
     for line in _lines(path, is_stale) if data is None else [data]:
+        if has_too_many_values(line):
+            yield f"[{TOO_MANY}]"
+            continue
         try:
             value = msgspec.json.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -39,7 +39,7 @@ from ...model import Session
 from .. import Position, Record, Source, usual_roots
 from ..shared.base import Adapter
 from ..shared.jsonl import note_refusal, to_json
-from ..shared.sqlite import is_passing, reading
+from ..shared.sqlite import NO_UTF8, is_passing, reading
 from .database import Database
 from .sessions import UNIT, Listed, Message, Shelf, as_record, calling, identity, original, settled
 from .tree import Tree
@@ -168,6 +168,10 @@ class OpenCodeAdapter(Adapter):
                 call = None if since else calling(shelf, session)
                 yield Record(to_json({**session, "call": call} if call else session), -1, "session")
             for n, message in enumerate(messages[done:], done):
+                if message.has_no_name:
+                    data = to_json({"id": message.id})
+                    yield Record(data, n * UNIT, None, NO_UTF8, (n + 1) * UNIT)
+                    continue
                 copied = original(shelf, message, session)
                 more = {"original": copied} if copied else {}
                 data, problem = as_record(
@@ -236,6 +240,9 @@ def _in_database(path: str, refused: list[ReadError], only: str | None = None) -
             older = list(database.sessions(path, only)) if database.is_one() else []
             ids = {session.id for session in older}
             newer = NewCore(db).sessions(path, only)
+            if database.without_name:
+                reason = f"{NO_UTF8} costs {database.without_name:,} of its sessions"
+                refused.append(ReadError(path, reason))
             return [*older, *(session for session in newer if session.id not in ids)]
     except ReadError as error:
         refused.append(error)

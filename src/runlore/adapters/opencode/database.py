@@ -13,8 +13,9 @@ from typing import Any
 import apsw
 import msgspec
 
+from ..shared.jsonl import has_too_many_values
 from ..shared.pick import pick
-from ..shared.sqlite import columns, rows
+from ..shared.sqlite import columns, rows, text_or_none, up_to_limit
 from .sessions import Listed, Message, in_order, is_finished, is_stale, time_in, to_ms
 
 TABLES = ("session", "message", "part")
@@ -29,6 +30,8 @@ class Database:
         self.has_agents = "agent_id" in self.columns["message"]
         self.has_imports = "message_ids" in columns(db, "external_import")
         self.removed: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {}
+        self.without_name = 0
+        """Sessions that were left out of the listing, as their id is not UTF-8."""
 
     def is_one(self) -> bool:
         return all(self.columns.values())
@@ -42,17 +45,23 @@ class Database:
         no other."""
         given = () if only is None else (only,)
         where = "" if only is None else "where session_id = ?"
-        sql = f"select session_id, count(*), max(rowid) from message {where} group by session_id"
-        counts = {row[0]: row[1:] for row in self.db.execute(sql, given)}
+        sql = (
+            "select cast(session_id as blob), count(*), max(rowid) from message"
+            f" {where} group by session_id"
+        )
+        listing = up_to_limit(self.db, self.db.execute(sql, given))
+        counts = {text_or_none(row[0]): row[1:] for row in listing}
         removed = dict(self._counts_of_removed(only))
         updated, created = (
             self.column("session", name) for name in ("time_updated", "time_created")
         )
         sql = (
-            f"select id, {updated} from session {where.replace('session_id', 'id')} order by"
-            f" {created}, id"
+            f"select cast(id as blob), {updated} from session {where.replace('session_id', 'id')}"
+            f" order by {created}, id"
         )
-        for id_, updated in self.db.execute(sql, given):
+        for name, updated in self.db.execute(sql, given):
+            id_ = text_or_none(name)
+            self.without_name += id_ is None and name is not None
             count, last = counts.get(id_, (0, None))
             count -= len(self._imported(id_))
             if count <= 0 or not is_name(id_):
@@ -63,8 +72,12 @@ class Database:
     def _counts_of_removed(self, only: str | None) -> Iterator[tuple[str, int]]:
         if self.has_log:
             which = _typed("message.removed") + ("" if only is None else " and aggregate_id = ?")
-            sql = f"select aggregate_id, count(*) from event where {which} group by aggregate_id"
-            yield from self.db.execute(sql, () if only is None else (only,))
+            sql = (
+                "select cast(aggregate_id as blob), count(*) from event"
+                f" where {which} group by aggregate_id"
+            )
+            for name, count in self.db.execute(sql, () if only is None else (only,)):
+                yield text_or_none(name), count
 
     def _last(self, rowid: int) -> tuple[int, bool]:
         """Return the time of the last change to a message or its parts, and True if it is not
@@ -86,23 +99,24 @@ class Database:
         return session_record(row)
 
     def messages(self, id: str) -> list[Message]:
-        parts: dict[str, list[tuple[str, int]]] = {}
+        parts: dict[Any, list[tuple[str, int]]] = {}
         which = (
             "session_id = ?"
             if "session_id" in self.columns["part"]
             else "message_id in (select id from message where session_id = ?)"
         )
         sql = (
-            f"select message_id, id, {self.column('part', 'time_updated')} from part"
-            f" where {which} order by id"
+            "select cast(message_id as blob), cast(id as blob),"
+            f" {self.column('part', 'time_updated')} from part where {which} order by id"
         )
-        for message, part, updated in self.db.execute(sql, (id,)):
-            parts.setdefault(message, []).append((str(part), to_ms(updated) or 0))
+        for of_message, name, updated in self.db.execute(sql, (id,)):
+            part = str(text_or_none(name))
+            parts.setdefault(text_or_none(of_message), []).append((part, to_ms(updated) or 0))
         messages = [
-            Message(str(row[0]), to_ms(row[1]) or 0, tuple(parts.get(row[0], ())))
-            for row in self.db.execute(
-                "select id, time_created from message where session_id = ? order by"
-                " time_created, id",
+            self._message(text_or_none(name), rowid, created, parts)
+            for name, rowid, created in self.db.execute(
+                "select cast(id as blob), rowid, time_created from message where session_id = ?"
+                " order by time_created, id",
                 (id,),
             )
         ]
@@ -118,6 +132,13 @@ class Database:
             )
         removed = self._removed(id, {message.id for message in messages})
         return in_order(messages + removed) if removed else messages
+
+    def _message(
+        self, id: Any, rowid: int, created: Any, parts: dict[Any, list[tuple[str, int]]]
+    ) -> Message:
+        if id is None:
+            return Message(f"row {rowid}", to_ms(created) or 0, has_no_name=True)
+        return Message(str(id), to_ms(created) or 0, tuple(parts.get(id, ())))
 
     def _imported(self, session: Any) -> set[str]:
         """Return the messages that a fork of opencode imported from other agents. They are read
@@ -187,12 +208,15 @@ class Database:
             "sessionID": session,
         }
         if self.has_agents:
-            (info["agentID"],) = self.db.execute(
-                "select agent_id from message where id = ?", (message.id,)
+            (agent,) = self.db.execute(
+                "select cast(agent_id as blob) from message where id = ?", (message.id,)
             ).fetchone() or (None,)
-        sql = "select id, cast(data as blob) from part where message_id = ? order by id"
+            info["agentID"] = text_or_none(agent)
+        sql = (
+            "select cast(id as blob), cast(data as blob) from part where message_id = ? order by id"
+        )
         return info, [
-            {**decode_object(data), "id": part}
+            {**decode_object(data), "id": text_or_none(part)}
             for part, data in self.db.execute(sql, (message.id,))
         ]
 
@@ -200,19 +224,16 @@ class Database:
         self, begin: str, end: str, created: int, other_than: str
     ) -> tuple[str, Message] | None:
         sql = (
-            "select id, session_id from message where id between ? and ? and time_created = ? and"
-            " session_id != ? order by id"
+            "select cast(id as blob), cast(session_id as blob) from message where id between ? and"
+            " ? and time_created = ? and session_id != ? order by id"
         )
-        row = self.db.execute(sql, (begin, end, created, other_than)).fetchone()
-        if row is None:
+        row = self.db.execute(sql, (begin, end, created, other_than)).fetchone() or (None, None)
+        id_, session = map(text_or_none, row)
+        if id_ is None or session is None:
             return None
-        parts = tuple(
-            (str(part), 0)
-            for (part,) in self.db.execute(
-                "select id from part where message_id = ? order by id", row[:1]
-            )
-        )
-        return str(row[1]), Message(str(row[0]), created, parts)
+        sql = "select cast(id as blob) from part where message_id = ? order by id"
+        parts = tuple((str(text_or_none(part)), 0) for (part,) in self.db.execute(sql, (id_,)))
+        return session, Message(id_, created, parts)
 
 
 def is_name(id: Any) -> bool:
@@ -255,8 +276,10 @@ def _typed(kind: str) -> str:
 
 
 def _json(text: Any) -> Any:
+    if not isinstance(text, str | bytes) or has_too_many_values(text):
+        return None
     try:
-        return msgspec.json.decode(text) if isinstance(text, str | bytes) else None
+        return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 

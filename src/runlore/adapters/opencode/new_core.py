@@ -10,7 +10,7 @@ import apsw
 import msgspec
 
 from ..shared.pick import pick
-from ..shared.sqlite import columns, rows
+from ..shared.sqlite import columns, rows, text_or_none, up_to_limit
 from ..shared.tools import text_of
 from .database import decode_object, is_name, listed, session_record
 from .sessions import Listed, Message, is_finished, is_stale, to_ms
@@ -42,10 +42,13 @@ class NewCore:
         which, given = ("", ()) if only is None else ("and session_id = ?", (only,))
         # Without what 1.x writes as well: such a session is none of the new core.
         sql = (
-            f"select session_id, count(*) from {TABLE} where session_id in (select session_id"
-            f" from {TABLE} where type not in (?, ?)) {which} group by session_id order by 1"
+            f"select cast(session_id as blob), count(*) from {TABLE} where session_id in"
+            f" (select session_id from {TABLE} where type not in (?, ?)) {which}"
+            " group by session_id order by 1"
         )
-        for id_, count in list(self.db.execute(sql, (*SWITCHES, *given))):
+        listing = up_to_limit(self.db, self.db.execute(sql, (*SWITCHES, *given)))
+        for name, count in list(listing):
+            id_ = text_or_none(name)
             row = self._row(id_) if is_name(id_) else None
             if row is not None:
                 changed, is_open = self._last(id_)
@@ -71,12 +74,14 @@ class NewCore:
         if not self.has_rows:
             return []
         sql = (
-            f"select id, type, {self.times} from {TABLE} where session_id = ?"
+            f"select cast(id as blob), rowid, type, {self.times} from {TABLE} where session_id = ?"
             f" order by {', '.join(self.order)}"
         )
         messages = [
-            Message(str(name), to_ms(created) or 0, ((str(kind), to_ms(updated) or 0),))
-            for name, kind, created, updated in self.db.execute(sql, (id,))
+            Message(f"row {rowid}", to_ms(created) or 0, has_no_name=True)
+            if (id_ := text_or_none(name)) is None
+            else Message(str(id_), to_ms(created) or 0, ((str(kind), to_ms(updated) or 0),))
+            for name, rowid, kind, created, updated in self.db.execute(sql, (id,))
         ]
         if messages:
             changed, is_open = self._last(id)

@@ -46,6 +46,8 @@ class Message(msgspec.Struct, frozen=True):
     """It is still being written."""
     place: str = ""
     """The path of its file, in a tree."""
+    has_no_name: bool = False
+    """Its id is not UTF-8, so it cannot be looked up."""
 
 
 class Shelf(Protocol):

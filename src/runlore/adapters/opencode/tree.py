@@ -19,7 +19,14 @@ from typing import Any
 import msgspec
 
 from ...errors import ReadError
-from ..shared.jsonl import MALFORMED, MAX_RECORD_BYTES, note_refusal, parse, read_small
+from ..shared.jsonl import (
+    MALFORMED,
+    MAX_RECORD_BYTES,
+    has_too_many_values,
+    note_refusal,
+    parse,
+    read_small,
+)
 from ..shared.pick import pick
 from .sessions import Listed, Message, in_order, is_finished, is_stale, time_in
 
@@ -211,7 +218,7 @@ def _changed(path: str) -> int:
 def _object(path: str) -> dict[str, Any]:
     """Return the object in a file; as a text when it is no JSON object."""
     data = read_small(path, MAX_RECORD_BYTES)
-    if data is None:
+    if data is None or has_too_many_values(data):
         return {"data": "[it cannot be read]"}
     try:
         value = msgspec.json.decode(data)

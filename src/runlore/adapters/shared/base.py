@@ -99,7 +99,8 @@ class Adapter(metaclass=ABCMeta):
     def normalize(
         self, source: Source, records: Iterable[Record], carry: bytes | None
     ) -> Normalized:
-        """Return what these records mean. Pure; raises nothing, whatever the records hold."""
+        """Return what these records mean. Pure; whatever the records hold, it raises nothing but
+        Rejected for a part with far too many events."""
         normalized: Normalized = import_module(self.reader).normalize(source, records, carry)
         return normalized
 
@@ -131,6 +132,21 @@ def stat_source(source: Source) -> Source | None:
     return msgspec.structs.replace(
         source, size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino
     )
+
+
+def leads_out(path: str, root: str) -> bool:
+    """Return True if a link below the root leads out of it. The root itself may be a link.
+
+    Of a source that an agent keeps elsewhere, such as in the folder of a project, only the file
+    itself must not be a link that leads out of its folder.
+    """
+    base = root if path == root or path.startswith(root + os.sep) else os.path.dirname(path)
+    real, real_base = os.path.realpath(path), os.path.realpath(base)
+    return real != real_base and not real.startswith(os.path.join(real_base, ""))
+
+
+OUTSIDE = "a link out of the agent's folder is not followed"
+"""The reason why a source is not read."""
 
 
 def usual_roots(roots: Iterable[str], env: Mapping[str, str]) -> list[Path]:

@@ -14,8 +14,17 @@ from typing import Any
 
 import msgspec
 
-from ...errors import ReadError
-from .jsonl import MAX_RECORD_BYTES, JsonlAdapter, parse, read_up_to, reason_of, to_json
+from ...errors import ReadError, Rejected
+from .jsonl import (
+    MAX_RECORD_BYTES,
+    MAX_VALUES,
+    JsonlAdapter,
+    has_too_many_values,
+    parse,
+    read_up_to,
+    reason_of,
+    to_json,
+)
 from .values import Position, Record, Source
 
 PROBLEMS = (None, "not UTF-8")  # What may be wrong with a document that can be read all the same.
@@ -142,6 +151,8 @@ def load_document(path: str) -> Any:
         raise ReadError(path, reason_of(error)) from error
     if len(data) > MAX_RECORD_BYTES:
         raise ReadError(path, f"larger than {MAX_RECORD_BYTES >> 20} MB")
+    if has_too_many_values(data):
+        raise Rejected(path, f"more than {MAX_VALUES:,} values are no session")
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

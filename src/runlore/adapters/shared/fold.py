@@ -15,6 +15,7 @@ from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack
 import msgspec
 from msgspec.structs import force_setattr
 
+from ...errors import Rejected
 from ...model import SessionEvent, Tests, Usage
 from .jsonl import MALFORMED, parse
 from .tools import cap, one_line, reminder_line, title_line
@@ -23,6 +24,7 @@ from .values import Normalized, Record, Skip, Source
 # Events of one record. A real record has some hundreds; a line of a million blocks would take
 # gigabytes.
 MAX_EVENTS = 10_000
+MAX_BATCH_EVENTS = 30_000  # Events of one batch. In real transcripts its 8 MB have a third of that.
 MAX_GLUED = 64  # Positions in a damaged line at which a record is looked for.
 MAX_REASON = 500  # Characters of the reason of a skip.
 MAX_TIME_NS = 4 * 10**18  # The year 2096. A later time is damage.
@@ -84,7 +86,7 @@ class Fold(Generic[R]):
     cut off by a crash, and to which the next one was then glued, then costs only itself."""
 
     def __init__(self, source: Source, state: R) -> None:
-        self.agent_name = source.agent
+        self.agent_name, self.source_path = source.agent, source.path
         self.state = state
         self.out = Normalized()
         self.title: tuple[str | None, int] = (None, 0)
@@ -137,8 +139,11 @@ class Fold(Generic[R]):
     # Records.
 
     def run(self, records: Iterable[Record]) -> Normalized:
-        """Return what these records mean."""
+        """Return what these records mean. Raises Rejected when they give too many events."""
         for record in records:
+            if len(self.out.events) > MAX_BATCH_EVENTS:
+                reason = f"more than {MAX_BATCH_EVENTS:,} events at a time are no transcript"
+                raise Rejected(self.source_path, reason)
             self.room, self.number = MAX_EVENTS, max(0, self.state.records - 1)
             if record.sidecar is not None:
                 self.sidecar(record.sidecar, record.data)

@@ -20,7 +20,9 @@ import typing
 from collections.abc import Generator, Iterable, Iterator
 from functools import cache
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
+from stat import S_ISREG
 from time import time
 from typing import Any, TypeVar
 
@@ -165,7 +167,7 @@ class JsonlAdapter(Adapter):
                 line = b"".join(begun)
                 if any(mark in line for mark in self.markers):
                     yield from self.sidecars_of_line(source, line)
-                yield Record(line, offset, None, None, end)
+                yield _long_record(line, offset, end)
             offset = end
             start = at + 1
             base = end - start  # Where the chunk begins.
@@ -180,6 +182,14 @@ class JsonlAdapter(Adapter):
                 offset, start = end, at + 1
             begun, held = [chunk[start:]], len(chunk) - start
         return b"".join(begun) if held <= MAX_RECORD_BYTES else b"", offset
+
+
+def _long_record(line: bytes, offset: int, end: int) -> Record:
+    """Return a line that is longer than a chunk as a record; shortened, with a problem, when it has
+    too many values."""
+    if has_too_many_values(line):
+        return Record(line[:SHORTENED_BYTES], offset, None, TOO_MANY, end)
+    return Record(line, offset, None, None, end)
 
 
 def reason_of(error: OSError) -> str:
@@ -204,6 +214,8 @@ def read_small(path: str, limit: int) -> bytes | None:
     except OSError:
         return None
     try:
+        if not S_ISREG(os.fstat(handle).st_mode):
+            return None
         data = os.read(handle, FIRST_READ_BYTES)
         # Seldom: and to make a file of a handle takes longer than to read a small one.
         if more := os.read(handle, FIRST_READ_BYTES):
@@ -326,11 +338,29 @@ TOO_DEEP = "nested too deeply"
 # Levels of nesting. No agent writes as many, and all that walks a value by recursion can go this
 # far.
 MAX_DEPTH = 100
-MAX_VALUES = 10_000  # Values in one line. More is no record of anything.
+MAX_GLUED_VALUES = 10_000  # Values that are glued together in one line.
+MAX_VALUES = 1_000_000  # Values in one line or document. Each takes many times its bytes of memory.
+TOO_MANY = "too many values"
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # A crashed machine leaves runs of NUL; editors leave a byte order mark.
 _BLANK = re.compile("[ \t\r\n\0\ufeff]*")
+
+
+# Whole strings, which may contain anything, and what every further value of JSON comes with.
+_STRINGS_AND_SIGNS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|([,\[{])', re.DOTALL)
+
+
+def has_too_many_values(data: bytes | str) -> bool:
+    """Return True if a text of JSON holds more than MAX_VALUES values."""
+    if len(data) <= MAX_VALUES:
+        return False
+    if isinstance(data, str):
+        data = data.encode("utf-8", "replace")
+    if sum(map(data.count, (b",", b"[", b"{"))) <= MAX_VALUES:
+        return False
+    signs = (found for found in _STRINGS_AND_SIGNS.finditer(data) if found[1])
+    return next(islice(signs, MAX_VALUES, None), None) is not None
 
 
 def parse(data: bytes) -> list[tuple[Any, str, str | None]]:
@@ -339,14 +369,16 @@ def parse(data: bytes) -> list[tuple[Any, str, str | None]]:
     not JSON, or nests too deeply, is MALFORMED. All text is valid: bytes that are not UTF-8 and
     halves of surrogate pairs become U+FFFD."""
     text = data.decode("utf-8", "replace")
+    if has_too_many_values(data):
+        return [(MALFORMED, text, TOO_MANY)]
     # A replacement character may also have been in the file; only the strict codec knows.
     spoiled = "\ufffd" in text and not _is_utf8(data)
     note = "not UTF-8" if spoiled else None
     values: list[tuple[Any, str, str | None]] = []
     start = _skip_blank(text, 0)
     while start < len(text):
-        if len(values) == MAX_VALUES:
-            values.append((MALFORMED, text[start:], f"more than {MAX_VALUES} values"))
+        if len(values) == MAX_GLUED_VALUES:
+            values.append((MALFORMED, text[start:], f"more than {MAX_GLUED_VALUES} values"))
             break
         try:
             value, end = _DECODER.raw_decode(text, start)
@@ -440,31 +472,30 @@ def lenient(kind: type[S], data: dict[str, Any], where: str = "") -> tuple[S, li
     problems: list[str] = []
     if where.count(".") > MAX_DEPTH // 3:  # Each level of Structs takes several calls.
         return kind(), [f"{where[:100]}… is {TOO_DEEP}"]
-    for written, (name, options) in _fields(kind).items():
+    for written, field in _fields(kind).items():
         if written not in data:
             continue
         value = data[written]
         place = f"{where}{written}"
         try:
-            fitting[name], more = _fit(value, options, place)
+            fitting[field.name], more = _fit(value, field, place)
         except msgspec.ValidationError:
             more = [f"{place} is {_word(value)}"]
         problems += more
     return kind(**fitting), problems
 
 
-def _fit(value: Any, options: tuple[Any, ...], place: str) -> tuple[Any, list[str]]:
-    """Return a value as one of these types, and the problems in it. Raises ValidationError when it
-    is of none of them."""
-    if msgspec.Raw in options:
+def _fit(value: Any, field: _Field, place: str) -> tuple[Any, list[str]]:
+    """Return a value as one of the types of a field, and the problems in it. Raises ValidationError
+    when it is of none of them."""
+    if field.is_raw:
         return msgspec.Raw(to_json(value)), []
-    if isinstance(value, dict) and (struct := next(filter(_is_struct, options), None)):
-        return lenient(struct, value, f"{place}.")
-    listed = next((item for option in options if (item := _item_struct(option))), None)
-    if isinstance(value, list) and listed:
+    if isinstance(value, dict) and field.struct:
+        return lenient(field.struct, value, f"{place}.")
+    if isinstance(value, list) and (listed := field.item):
         items = [_lenient_item(listed, item, f"{place}[{n}]") for n, item in enumerate(value)]
         return [item for item, _ in items], [problem for _, found in items for problem in found]
-    return msgspec.convert(value, typing.Union[tuple(options)]), []  # noqa: UP007 # built here
+    return msgspec.convert(value, field.type), []
 
 
 def _lenient_item(kind: type[S], item: Any, place: str) -> tuple[S, list[str]]:
@@ -475,20 +506,39 @@ def _lenient_item(kind: type[S], item: Any, place: str) -> tuple[S, list[str]]:
     )
 
 
+class _Field(msgspec.Struct, frozen=True):
+    """A field of a Struct, and what its type has to do with Structs."""
+
+    name: str
+    type: Any
+    is_raw: bool
+    struct: type[msgspec.Struct] | None
+    """The Struct that it may be."""
+    item: type[msgspec.Struct] | None
+    """The Struct that it may be a list of."""
+
+
 @cache
-def _fields(kind: type[msgspec.Struct]) -> dict[str, tuple[str, tuple[Any, ...]]]:
-    """Return the fields of a Struct by their name in the data, each with the types that it may
-    have."""
+def _fields(kind: type[msgspec.Struct]) -> dict[str, _Field]:
+    """Return the fields of a Struct by their name in the data."""
     hints = typing.get_type_hints(kind)
-    unions = (typing.Union, types.UnionType)
     return {
-        field.encode_name: (
-            field.name,
-            typing.get_args(hint) if typing.get_origin(hint) in unions else (hint,),
-        )
+        field.encode_name: _field(field.name, hint)
         for field in msgspec.structs.fields(kind)
         if (hint := hints[field.name]) is not None
     }
+
+
+def _field(name: str, hint: Any) -> _Field:
+    is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    options = typing.get_args(hint) if is_union else (hint,)
+    return _Field(
+        name=name,
+        type=hint,
+        is_raw=msgspec.Raw in options,
+        struct=next(filter(_is_struct, options), None),
+        item=next((item for option in options if (item := _item_struct(option))), None),
+    )
 
 
 def _is_struct(option: Any) -> bool:

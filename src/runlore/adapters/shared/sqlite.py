@@ -13,29 +13,41 @@ recognized by the carry when they are given again.
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from stat import S_ISREG
 from tempfile import TemporaryDirectory
-from typing import Any
+from time import thread_time
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import apsw
 import msgspec
 
-from ...errors import ReadError
-from .base import Adapter
-from .jsonl import MAX_RECORD_BYTES, note_refusal, reason_of
+from ...errors import ReadError, Rejected
+from .base import OUTSIDE, Adapter, leads_out
+from .jsonl import MAX_RECORD_BYTES, has_too_many_values, note_refusal, reason_of
 from .values import Source
 
 # A writer holds its lock for milliseconds; whoever holds it longer is waited for by the next sync.
 BUSY_MS = 2000
 # Bytes of a database that is copied to be read. None that an agent keeps sessions in is near that.
 MAX_COPIED = 2 << 30
+# Bytes of a value that is read. The largest that agents write have a few million.
+MAX_VALUE_BYTES = 32 << 20
+# Seconds of CPU for one read, and further ones for each 100 MB of the database. Listing sessions
+# takes the longest: hundredths of a second for 100 MB.
+MAX_READ_S, MAX_READ_S_PER_100_MB = 3.0, 1.0
+STEPS = 100_000  # Instructions of SQLite between two looks at the clock: some milliseconds.
 # Folders between a root and a database. The sessions of other programs lie deeper, and are many.
 MAX_DEPTH = 2
+
+# Bytes of a database for each of its sessions, once it has MAX_SMALL_SESSIONS. One message of an
+# agent takes as many.
+MIN_SESSION_BYTES, MAX_SMALL_SESSIONS = 4096, 1000
 
 SUFFIXES = ("", "-wal", "-journal")
 """What a database consists of: the file, and what was not yet put into it or may have to be taken
@@ -43,6 +55,13 @@ back."""
 
 AGAIN = "it is read again the next time"
 """Ends the reason of a ReadError that says nothing about the database itself."""
+
+
+NO_UTF8 = "an id that is not UTF-8"
+"""What is wrong with a row that nothing can name."""
+
+
+T = TypeVar("T")
 
 
 class SqliteAdapter(Adapter):
@@ -54,6 +73,9 @@ class SqliteAdapter(Adapter):
     def discover(self, root: Path) -> Iterator[Source]:
         self.refused = refused = list[ReadError]()
         for path in find_databases(str(root), self.files, refused):
+            if leads_out(path, str(root)):
+                refused.append(ReadError(path, OUTSIDE))
+                continue
             try:
                 stat = os.stat(path) if path.isprintable() else None
             except OSError as error:
@@ -110,19 +132,29 @@ def _folders(folder: str, refused: list[ReadError]) -> list[str]:
 
 @contextmanager
 def reading(path: str) -> Iterator[apsw.Connection]:
-    """Open a connection on which nothing can be written. Everything that goes wrong with the
-    database becomes a ReadError."""
+    """Open a connection on which nothing can be written, and that runs nothing but our own SQL for
+    a limited time. Everything that goes wrong with the database becomes a ReadError."""
     try:
         with ExitStack() as stack:
+            _check_files(path)
             db, watch = _open(path, stack)
+            _limit_time(db, path)
             yield db
             if watch is not None and watch != _state(path):
                 raise ReadError(path, f"it was written to while it was read; {AGAIN}")
     except (apsw.BusyError, apsw.ReadOnlyError):
         # The second: the index of its log is being made, and we do not help.
         raise ReadError(path, f"it is locked by another program; {AGAIN}") from None
+    except apsw.InterruptError:
+        raise Rejected(path, "reading it takes too long for its size") from None
+    except apsw.TooBigError:
+        raise Rejected(path, f"it has a value of more than {MAX_VALUE_BYTES >> 20} MB") from None
+    except (apsw.NoMemError, MemoryError):
+        raise Rejected(path, "there is not enough memory to read it") from None
     except apsw.Error as error:
         raise ReadError(path, f"{type(error).__name__}: {error}"[:300]) from None
+    except UnicodeDecodeError:
+        raise ReadError(path, "it has a text that is not UTF-8") from None
     except OSError as error:
         raise ReadError(path, reason_of(error)) from error
 
@@ -165,12 +197,52 @@ def _connect(path: str, options: str, stack: ExitStack) -> apsw.Connection:
     )
     stack.callback(db.close)
     db.set_busy_timeout(BUSY_MS)
-    db.pragma("trusted_schema", 0)  # What the file defines itself is not run with our rights.
+    _distrust(db)
     try:
-        db.execute("select 1 from sqlite_schema").fetchall()  # Only now the files are opened.
+        _deny_computed(db)  # Only now the files are opened.
     except (apsw.CantOpenError, apsw.ReadOnlyError) as error:
         raise ReadError(path, str(error)) from None
     return db
+
+
+def _distrust(db: apsw.Connection) -> None:
+    """Have nothing run that the file defines itself: no view in place of a table, no virtual table,
+    no function with side effects. Extensions are never loaded unless they are enabled."""
+    db.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
+    db.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+    db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    db.drop_modules(None)
+    db.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+
+
+def _deny_computed(db: apsw.Connection) -> None:
+    """Deny to read tables with columns that the database computes: they may take any memory."""
+    tables = db.execute("select name, sql from sqlite_schema where type = 'table'")
+    computed = {name for name, sql in tables if _COMPUTED.search(str(sql))}
+    if computed:
+        db.authorizer = lambda action, table, *_: (
+            apsw.SQLITE_DENY if action == apsw.SQLITE_READ and table in computed else apsw.SQLITE_OK
+        )
+
+
+# `as (…)`; in other places `as` is followed by the name of a type.
+_COMPUTED = re.compile(r"\bas\s*(?:\(|/\*|--)", re.IGNORECASE)
+
+
+def _limit_time(db: apsw.Connection, path: str) -> None:
+    """Interrupt the connection after a time that no real database of this size takes."""
+    size = sum(size for size, _ in _state(path))
+    end = thread_time() + MAX_READ_S + MAX_READ_S_PER_100_MB * size / 1e8
+    db.set_progress_handler(lambda: thread_time() > end, STEPS)
+
+
+def _check_files(path: str) -> None:
+    """Raise ReadError unless all files of a database are ordinary ones: others may block."""
+    for suffix in (*SUFFIXES, "-shm"):
+        stat = _stat(path + suffix)
+        if stat is not None and not S_ISREG(stat.st_mode):
+            raise ReadError(path, f"{os.path.basename(path)}{suffix} is not an ordinary file")
 
 
 def _copy(path: str, stack: ExitStack) -> str:
@@ -208,6 +280,17 @@ def _stat(path: str) -> os.stat_result | None:
         return None
 
 
+def up_to_limit(db: apsw.Connection, sessions: Iterable[T]) -> Iterator[T]:
+    """Yield the sessions of a database. Raises Rejected if they are more than fit into it."""
+    path = db.db_filename("main")
+    size = sum(size for size, _ in _state(path))
+    max_sessions = max(MAX_SMALL_SESSIONS, size // MIN_SESSION_BYTES)
+    for count, session in enumerate(sessions, 1):
+        if count > max_sessions:
+            raise Rejected(path, f"more than {max_sessions:,} sessions are too many for its size")
+        yield session
+
+
 def is_passing(error: ReadError) -> bool:
     """Return True if the database could not be read only just now."""
     return error.reason.endswith(AGAIN)
@@ -241,6 +324,14 @@ def rows(
         yield row
 
 
+def text_or_none(value: Any) -> Any:
+    """Return what a column cast to a blob held; None for a text that is not UTF-8."""
+    try:
+        return value.decode() if isinstance(value, bytes) else value
+    except UnicodeDecodeError:
+        return None
+
+
 def _plain(value: Any, kind: str) -> Any:
     if kind == "text":
         return value.decode("utf-8", "replace")
@@ -268,7 +359,7 @@ def as_record(row: Mapping[str, Any], json_columns: Mapping[str, str]) -> tuple[
     for name, value in row.items():
         inner = json_columns.get(name)
         try:
-            if inner is None or not isinstance(value, str):
+            if inner is None or not isinstance(value, str) or has_too_many_values(value):
                 out[name] = value
             else:
                 out[inner] = msgspec.json.decode(value)

@@ -15,8 +15,8 @@ from pathlib import Path
 import apsw
 
 from ...errors import ReadError
-from .base import Adapter
-from .sqlite import is_passing, reading
+from .base import OUTSIDE, Adapter, leads_out
+from .sqlite import is_passing, reading, up_to_limit
 from .values import Position, Source
 
 # About how many bytes a message takes. The true size of a session is only known when it has been
@@ -53,6 +53,9 @@ class SqliteSessionsAdapter(Adapter):
     def sessions(
         self, path: str, root: str, refused: list[ReadError], only: str | None = None
     ) -> list[Source]:
+        if leads_out(path, root):
+            refused.append(ReadError(path, OUTSIDE))
+            return []
         try:
             with reading(path) as db:
                 return [
@@ -63,7 +66,7 @@ class SqliteSessionsAdapter(Adapter):
                         size=count * UNIT,
                         mtime_ns=mark,
                     )
-                    for id_, count, mark in self.list_sessions(db, only)
+                    for id_, count, mark in up_to_limit(db, self.list_sessions(db, only))
                     if id_.isprintable()
                     and os.path.basename(id_) == id_
                     and id_ not in ("", ".", "..")

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import ReadError
+from ...errors import ReadError, Rejected
 from ..shared.document import load_document
 from ..shared.jsonl import MALFORMED, parse, read_up_to, values_of
 from ..shared.pick import pick
 
 MAX_LOG_BYTES = 512 << 20  # Bytes of a log. One that is larger than any session is named, not read.
+MAX_LINES = 500_000  # Lines of one. They are all held at once.
 FIRST, SET, PUSH, DELETE = range(4)
 MAX_DEPTH = 32  # Names in the path of a change.
 
@@ -30,13 +31,9 @@ def _replayed(path: str, is_quiet: bool) -> Any:
     """Return the document after all complete changes; None when not even its beginning is complete.
     Lines that are no change leave it as it is, and are listed in its field `strange`. The last line
     is complete without a newline if it is whole JSON and the log is quiet."""
-    with open(path, "rb") as file:
-        data = read_up_to(MAX_LOG_BYTES + 1, file)
-    if len(data) > MAX_LOG_BYTES:
-        raise ReadError(path, f"larger than {MAX_LOG_BYTES >> 20} MB")
     document: Any = None
     strange: list[tuple[int, Any]] = []
-    *lines, rest = data.split(b"\n")
+    *lines, rest = _load_log(path).split(b"\n")
     if is_quiet and values_of(rest):  # Else it is still being written.
         lines.append(rest)
     for line in lines:
@@ -52,6 +49,17 @@ def _replayed(path: str, is_quiet: bool) -> Any:
     if document is None and lines and strange:
         raise ReadError(path, "not a session: no line of it is its beginning")
     return document
+
+
+def _load_log(path: str) -> bytes:
+    """Return the content of a log. Raises ReadError if it is larger than any session."""
+    with open(path, "rb") as file:
+        data = read_up_to(MAX_LOG_BYTES + 1, file)
+    if len(data) > MAX_LOG_BYTES:
+        raise ReadError(path, f"larger than {MAX_LOG_BYTES >> 20} MB")
+    if data.count(b"\n") > MAX_LINES:
+        raise Rejected(path, f"more than {MAX_LINES:,} lines are no session")
+    return data
 
 
 def _requests(document: Any) -> int:

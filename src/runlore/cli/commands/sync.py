@@ -241,12 +241,10 @@ def what_is(place: str) -> str:
 def summary(report: Report, is_verbose: bool = False) -> Iterator[str]:
     """Yield a few lines on what was done; with `is_verbose`, also on how records were read."""
     found = report.found
-    changed = {word: number for word, number in found.items() if word != "unchanged"}
-    if not changed and not report.problems:
-        yield (
-            f"nothing new in {count(found.get('unchanged', 0), 'source')}"
-            f" ({duration(report.seconds)})"
-        )
+    if not found.keys() - {"unchanged", "set aside"} and not report.problems:
+        yield f"nothing new in {count(sum(found.values()), 'source')} ({duration(report.seconds)})"
+        if aside := found.get("set aside"):
+            yield f"set aside: {count(aside, 'source')} (`runlore doctor` says why)"
         # By rules that are newer than it.
         yield from counted("secrets redacted in what was stored before", by_kind(report.redacted))
         return
