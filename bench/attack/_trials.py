@@ -172,9 +172,19 @@ def run_whole(work: Callable[[], object]) -> float:
 
 def kill_after(pid: int, seconds: float) -> bool:
     """Kill a process after a while. Return True if it was still running."""
-    time.sleep(seconds)
+    end = time.monotonic() + seconds
+    while (rest := end - time.monotonic()) > 0:
+        if os.waitpid(pid, os.WNOHANG)[0]:
+            return False
+        time.sleep(min(rest, 0.005))
     os.kill(pid, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+
+
+def next_limit(seconds: float, is_killed: bool) -> float:
+    """Return the longest time to wait before the next kill: less if the process was faster, more
+    if it was not, because a machine is not always equally busy."""
+    return seconds * (1.1 if is_killed else 0.8)
 
 
 # ── stores ────────────────────────────────────────────────────────────────────────────────────────

@@ -26,6 +26,7 @@ from bench.attack._trials import (
     fork,
     kill_after,
     make_config,
+    next_limit,
     not_possible,
     read_content,
     require,
@@ -93,7 +94,9 @@ class SyncTrials:
             moment, row = rng.uniform(0, self.seconds), row + 1
             is_over = row == KILLS_IN_A_ROW or rng.random() < 0.5
             with score.trial(f"{score.tried} at {moment:.3f} s"):
-                killed += self._kill(config, moment, workers=rng.choice((0, 0, 2)))
+                is_killed = self._kill(config, moment, workers=rng.choice((0, 0, 2)))
+                killed += is_killed
+                self.seconds = next_limit(self.seconds, is_killed)
                 if is_over:
                     self._finish(config)
             if is_over:
@@ -255,7 +258,9 @@ class Operation:
             self.home = self._begin("killed")
             moment = rng.uniform(0, self.seconds)
             with score.trial(f"{score.tried} at {moment:.3f} s"):
-                killed += kill_after(fork(self._command), moment)
+                is_killed = kill_after(fork(self._command), moment)
+                killed += is_killed
+                self.seconds = next_limit(self.seconds, is_killed)
                 self._check_between()
                 run_whole(self._command)
                 self._check_end()

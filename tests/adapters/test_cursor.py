@@ -431,3 +431,13 @@ def test_a_session_whose_status_is_no_word_costs_no_other(tmp_path: Path) -> Non
     found = list(ADAPTER.discover(tmp_path / "User"))
     assert {source.path for source in found} == before
     assert sum(1 for source in found for _ in ADAPTER.read(source, None)) > len(found)
+
+
+def test_a_damaged_database_does_not_hide_the_transcript_of_its_session(tmp_path: Path) -> None:
+    root = Path(shutil.copytree(FIXTURES / "stores/root", tmp_path / "root"))
+    session = "c0550000-0000-4000-8000-000000000013"
+    [store] = root.glob(f".cursor/chats/*/{session}/store.db")
+    store.write_bytes(store.read_bytes()[:100])
+    paths = {Path(source.path).name for source in ADAPTER.discover(root)}
+    assert f"{session}.jsonl" in paths
+    assert str(store) in {source.path for source in ADAPTER.discover(root)}, "it is named, too"

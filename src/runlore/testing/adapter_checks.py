@@ -70,9 +70,10 @@ def check_noise(adapter: Adapter, root: Path, rng: random.Random, count: int) ->
     """Damaged bytes raise nothing. The record they are in gives an event, is merged, or is skipped;
     all others give what they gave.
 
-    There are two exceptions. A record of a change, say of a setting, may give nothing when what was
-    before it is gone. It is then merged. And a record that repeats the damaged one, and goes on,
-    gives what that one gave.
+    There are three exceptions. A record of a change, say of a setting, may give nothing when what
+    was before it is gone. It is then merged. A record that repeats the damaged one, and goes on,
+    gives what that one gave. And an event without text, such as the mark of a rewind, depends on
+    the records around it and may come elsewhere.
     """
     for source, records in _some_sources(adapter, root):
         whole = _texts(adapter.normalize(source, records, None))
@@ -196,7 +197,7 @@ def _texts(found: Normalized) -> dict[int | None, Counter[str]]:
     """Return the texts of each record's events."""
     texts: dict[int | None, Counter[str]] = {}
     for event, body in zip(found.events, found.bodies, strict=True):
-        texts.setdefault(event.record, Counter())[body] += 1
+        texts.setdefault(event.record, Counter())[body] += bool(body)
     return texts
 
 

@@ -193,8 +193,12 @@ class CursorAdapter(JsonlAdapter):
         ]
         for source in single:
             session = os.path.basename(os.path.dirname(source.path))
-            if session not in known and (source.size > EMPTY or _has_blobs(source.path)):
+            if session in known:
+                continue
+            has_messages = source.size > EMPTY or _has_blobs(source.path)
+            if has_messages:
                 known.add(session)
+            if has_messages is not False:  # One that cannot be read is named, and hides nothing.
                 yield source
         for path in transcripts:
             hints = _parent(path)
@@ -340,14 +344,14 @@ def _source(
     )
 
 
-def _has_blobs(path: str) -> bool:
-    """Return True if a small database of the command line has any message. If not, its transcript
-    may have one."""
+def _has_blobs(path: str) -> bool | None:
+    """Return True if a small database of the command line has any message, None if it cannot be
+    read. If it has none, its transcript may have one."""
     try:
         with reading(path) as db:
             return db.execute("select 1 from blobs limit 1").fetchone() is not None
     except ReadError:
-        return True
+        return None
 
 
 def _stem(path: str) -> str:
