@@ -153,13 +153,7 @@ def _chat(message: Message) -> Iterator[Message]:
             yield reply
         return
     results = [block for block in blocks if block.get("type") == "tool_result"]
-    for block in results:
-        native = block.get("native_chat")
-        if isinstance(native, dict) and _chat_result(native) == block:
-            yield native
-        else:
-            text = _result_text(block)
-            yield {"role": "tool", "tool_call_id": block.get("tool_use_id"), "content": text}
+    yield from map(_tool_message, results)
     pictures = [
         part
         for block in results
@@ -171,6 +165,15 @@ def _chat(message: Message) -> Iterator[Message]:
     if parts:
         is_plain = len(parts) == 1 and parts[0]["type"] == "text"
         yield {"role": "user", "content": parts[0]["text"] if is_plain else parts}
+
+
+def _tool_message(block: Block) -> Message:
+    """Return a result as a message of the role `tool`."""
+    native = block.get("native_chat")
+    if isinstance(native, dict) and _chat_result(native) == block:
+        return native
+    text = _result_text(block)
+    return {"role": "tool", "tool_call_id": block.get("tool_use_id"), "content": text}
 
 
 def _chat_assistant(blocks: list[Block]) -> Message | None:

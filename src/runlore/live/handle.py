@@ -71,13 +71,17 @@ class Handle(ABC):
         Conflict is raised when it has another type or payload. With `expect`, the last seq that
         the caller knows of, Conflict is raised when the log has grown since.
         """
-        is_plain = type and isinstance(type, str) and isinstance(payload, dict) and key is None
-        if not is_plain or self.readonly or self._first is not None:
+        if not type or not isinstance(type, str) or not isinstance(payload, dict):
+            raise LogError(f"{self.id}: a record needs a type, and a payload that is a dict")
+        codec.check_plain(payload)
+        return self._record(type, payload, key, expect)
+
+    def _record(
+        self, type: str, payload: dict[str, Any], key: str | None, expect: int | None
+    ) -> LogRecord:
+        """Append one record whose payload was checked."""
+        if key is not None or self.readonly or self._first is not None:
             return self.record_many([(type, payload, key)], expect=expect)[-1]
-        for value in payload.values():
-            if value.__class__ is not str:
-                codec.check_plain(payload)
-                break
         records = self._file.append([(type, payload, key)], expect)
         self._appended(records)
         return records[-1]

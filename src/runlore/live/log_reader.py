@@ -139,6 +139,10 @@ class LogReader:
                     yield record, end
                 if records:
                     damaged.clear()
+        self._report_end(expected, damaged)
+
+    def _report_end(self, expected: int | None, damaged: list[tuple[int, bytes]]) -> None:
+        """Report the records in damaged lines that no other record follows."""
         if damaged and expected is not None:
             count = sum(max(1, codec.count_heads(line)) for _, line in damaged)
             self._report_order(expected + count, expected, damaged)

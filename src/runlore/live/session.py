@@ -122,12 +122,8 @@ class LiveSession(Handle):
         A `partial` message is a stream so far: more of it, or the whole message, replaces it in
         view. Tool outputs of more than 64 KB go to a file; their head and tail stay in the log.
         """
-        return self.record(
-            "partial" if partial else "message",
-            self._check_message(message),
-            key=key,
-            expect=expect,
-        )
+        type_ = "partial" if partial else "message"
+        return self._record(type_, self._check_message(message), key, expect)
 
     def append_many(
         self,
@@ -448,7 +444,10 @@ class LiveSession(Handle):
             raise LogError(
                 f"{self.id}: a message needs a role, and content that is a text or a list of blocks"
             )
-        return self._outputs.shorten(stored) if type(content) is not str else stored
+        if type(content) is str and len(stored) == 2:  # A role and a text.
+            return stored
+        codec.check_plain(stored)
+        return self._outputs.shorten(stored)
 
     def _visible(self, position: int) -> tuple[LogRecord | None, list[LogRecord]]:
         """Return the last compaction or clear, and the messages in view after it."""
