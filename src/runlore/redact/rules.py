@@ -366,7 +366,7 @@ PLACED = (
     ),
     Rule(
         "password",
-        rf"(?i)\b(?:{_REGISTRIES}) login\s(?:[^\r\n|;&]{{0,200}}?\s)?(?:-p|--password)[= ]{{0,3}}"
+        rf"(?i)(?:{_REGISTRIES}) login\s(?:[^\r\n|;&]{{0,200}}?\s)?(?:-p|--password)[= ]{{0,3}}"
         r"[\"']?([^\s\"'\\]{4,100})",
         gate=rf"(?i:{_REGISTRIES}) login\s",
     ),

@@ -21,7 +21,7 @@ _CODES = re2.compile(
     rf"{_ESCAPE}(?:\[[0-9;:?]{{0,40}}[ -/]?[@-~]|\][^\x07\x1b\\]{{0,200}}(?:\x07|{_ESCAPE}?\\+))"
     r"|\x1b[()][AB012]".encode()
 )
-_PERCENT = re2.compile(rb"%([0-9A-Fa-f]{2})")
+_ESCAPES = re2.compile(rb"%([0-9A-Fa-f]{2})|\\+u([0-9A-Fa-f]{4})")
 
 
 def _base64_group() -> str:
@@ -37,9 +37,10 @@ def _base64_group() -> str:
 
 
 _MIN_GROUPS = 6
+_BOUNDARY = r"(?:^|[^A-Za-z0-9+/_-]|\\[nrt])"
 _BASE64 = f"(?:{_base64_group()}){{{_MIN_GROUPS}}}"
 _BASE64_RUN = re2.compile(
-    rf"(?:^|[^A-Za-z0-9+/_-])({_BASE64}(?:{_base64_group()})*[A-Za-z0-9+/_-]{{0,3}})".encode()
+    rf"{_BOUNDARY}({_BASE64}(?:{_base64_group()})*[A-Za-z0-9+/_-]{{0,3}})".encode()
 )
 _NOT_TEXT = re.compile(rb"[^\t\n\r\x1b -~]")
 
@@ -47,7 +48,7 @@ GATE = "|".join(
     [
         rf"{_ESCAPE}[\[\]]",
         r"%(?:2[0-9A-Fa-f]|3[AaDd]|0[AaDd])[^%\s\"]",
-        rf"(?:^|[^A-Za-z0-9+/_-]){_BASE64}",
+        rf"{_BOUNDARY}{_BASE64}",
     ]
 )
 """Matches where a view differs from the text, except for lines that are joined."""
@@ -108,16 +109,19 @@ def without_codes(data: bytes) -> View | None:
 
 
 def decoded(data: bytes) -> Iterator[View]:
-    """Yield a text with its percent signs decoded, and all base64 in it, if there is any."""
-    if b"%" in data and (spans := list(_percent_spans(data))):
+    """Yield a text with `%3D` and `\\u003d` decoded, and all base64 in it, if there is any."""
+    has_escapes = b"%" in data or b"\\u" in data
+    if has_escapes and (spans := list(_escape_spans(data))):
         yield _replaced(data, spans)
     if runs := list(_base64_runs(data)):
         yield _decoded(runs)
 
 
-def _percent_spans(data: bytes) -> Iterator[Span]:
-    for match in _PERCENT.finditer(data):
-        yield Span(*match.span(), bytes([int(match[1], 16)]))
+def _escape_spans(data: bytes) -> Iterator[Span]:
+    for match in _ESCAPES.finditer(data):
+        byte, letter = match.groups()
+        text = chr(int(letter, 16)).encode("utf-8", "surrogatepass") if letter else b""
+        yield Span(*match.span(), text or bytes([int(byte, 16)]))
 
 
 def _base64_runs(data: bytes) -> Iterator[Span]:
