@@ -7,10 +7,9 @@ provider and replaces nothing.
 """
 
 import re
-from collections import Counter
 from functools import lru_cache
-from math import log2
 
+from runlore.redact.randomness import WORD, entropy, wordlike
 from runlore.redact.rules import LISTED
 
 # The gate: the name of a secret, separators (plain or escaped), perhaps some filling words, then
@@ -58,8 +57,9 @@ def _run(ends: str, least: int, one: str) -> str:
 GATE = (
     rf"{_NAMED}(?:{_BETWEEN}+(?:{FILLING}{_BETWEEN}+)*{_run(_BARE, 8, '0-9')}"
     rf"|{_BETWEEN}*(?:{FILLING}{_BETWEEN}+)*{_OPENING}{_run(_QUOTED, 8, '0-9!@#$%^&*~+')}"
-    rf"|(?: [a-z]+){{1,4}}:? \\*[\"'\x60]?{_run(_BARE, 16, '0-9')}"
+    rf"|(?: [a-z]+){{1,5}}:? \\*[\"'\x60]?{_run(_BARE, 8, '0-9')}"
     r"|>[^<>\r\n\"]*[0-9])"
+    r"|(?:KEY|SECRET|TOKEN|PASSWORD|PASS|PWD)=[^\s\"'\x60\\$<{][^\s\"'\x60\\]*[0-9]"
 )
 
 
@@ -103,7 +103,8 @@ _OPEN = re.compile(
 _IN_QUOTES = re.compile(rb"[^\s\"'`\\\x00-\x1f]{1,4096}")
 _IN_CURLY = re.compile(rb"(?:[^\s\\\x00-\x1f\xe2]|\xe2(?!\x80[\x98-\x9f])){1,4096}")
 _CURLY_END = re.compile(rb"\xe2\x80[\x98-\x9f]")
-_ON_A_LINE = re.compile(rb"[^\s\"'`\\()\x00-\x1f]{1,4096}")
+_ON_A_LINE = re.compile(rb"[^\s\"'`\\\x00-\x1f]{1,4096}")
+_CALL = re.compile(rb"[A-Za-z_.]*\(.*\)?$")
 _IN_TEXT = re.compile(rb"[^\s\"'`\\,;(){}\[\]<>|=\x00-\x1f]{1,4096}={0,2}")
 _IN_QUERY = re.compile(rb"[^\s\"'`\\,;(){}\[\]<>&|=\x00-\x1f]{1,4096}={0,2}")
 
@@ -158,7 +159,8 @@ def _bare_span(
     value = _CURLY_END.split(body.group(), 1)[0]
     value = value.rstrip(b".,:;" if how in ("assign", "pair") else b".,:;!?*")
     end = start + len(value)
-    return None if data.startswith(b"(", end) else (start, end)
+    is_call = _CALL.fullmatch(value) if is_on_a_line else data.startswith(b"(", end)
+    return None if is_call else (start, end)
 
 
 def _kind_of_assignment(
@@ -196,7 +198,6 @@ def _content(data: bytes, start: int, level: int, name: str) -> tuple[int, int] 
     )
 
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _BENIGN_LAST = frozenset(
     "url uri endpoint file files path dir id ids name names type types count counts limit length"
     " len size expiry expires expiration ttl age at in prefix suffix field fields label header"
@@ -247,7 +248,7 @@ def _level(name: str) -> int:
 
 def _words_of(name: str) -> list[str]:
     """Return the words of a name, without numbers and words such as `value` at its end."""
-    words = [word.lower() for word in _WORD.findall(name)]
+    words = [word.lower() for word in WORD.findall(name)]
     while words and (words[-1].isdigit() or words[-1] in _ENDINGS):
         words.pop()
     return words
@@ -269,8 +270,10 @@ def is_token(value: str) -> bool:
 @lru_cache(4096)
 def is_placed(value: str, kind: str) -> bool:
     """Return True if a value in the place of a secret is one, and no placeholder or word."""
-    if kind in ("private-key", "jwt"):
+    if kind == "jwt":
         return entropy(value) >= 3
+    if kind == "cookie":
+        return any(_is_random(pair) for pair in _COOKIE.findall(value))
     if _is_placeholder(value) or value.lower() in _STOCK or value.isdigit():
         return False
     if kind == "url-password":
@@ -281,6 +284,15 @@ def is_placed(value: str, kind: str) -> bool:
     return entropy(value) >= 2 and (digits or not wordlike(value))
 
 
+@lru_cache(4096)
+def is_spoken(value: str) -> bool:
+    """Return True if what a sentence calls a password is one."""
+    if not _may_be_secret(value) or _HASH.fullmatch(value) or _IDENTIFIER.fullmatch(value):
+        return False
+    return any(map(str.isdigit, value)) and not wordlike(value)
+
+
+_COOKIE = re.compile(r"=([^;\s]+)")
 _FAKE = re.compile(
     r"(?i)x{6,}|\*{3,}|\.{3,}|0{10,}|redacted|placeholder|your[-_]|[-_]here\b|insert|changeme"
 )
@@ -357,31 +369,3 @@ _COMMIT = re.compile(
 _HASH = re.compile(
     r"(?:v[0-9]:)?[0-9a-f]{7,64}|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
 )
-
-
-def entropy(value: str) -> float:
-    """Return the bits per character."""
-    counts = Counter(value).values()
-    return log2(len(value)) - sum(n * log2(n) for n in counts) / len(value)
-
-
-# The commonest pairs of letters in English: nine of ten pairs in words and identifiers, one of four
-# in random letters.
-_PAIRS = frozenset(
-    "th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve"
-    " co me de hi ri ro ic ne ea ra ce li ch ll be ma si om ur ca el ta la ns di fo ho pe ec pr no"
-    " ct us ac ot il tr ly nc et ut ss so rs un lo wa ge ie wh ee wi em ad ol rt po we na ul ni ts"
-    " mo ow pa im mi ai sh ir su id os iv ia am fi ci vi pl ig tu ev ld ry mp fe bl ab gh ty op wo"
-    " sa ay ex ke fr oo av ag if ap gr od bo sp rd do uc bu ei ov by rm ep tt oc fa ef cu rn sc gi"
-    " da cr cl du ga qu ue ff ba ey ls va um pp up lu go".split()
-)
-
-
-def wordlike(value: str) -> bool:
-    """Return True if a value consists of words, as identifiers, paths and names of tests do."""
-    words = [word.lower() for word in _WORD.findall(value) if word.isalpha()]
-    letters = sum(map(len, words))
-    pairs = [word[i : i + 2] for word in words for i in range(len(word) - 1)]
-    if letters * 2 <= len(value) or letters < 2.6 * len(words):
-        return False
-    return sum(pair in _PAIRS for pair in pairs) >= 0.6 * len(pairs)

@@ -11,17 +11,20 @@ import hashlib
 import hmac
 import json
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from typing import Annotated, Any
 
 import msgspec
 import re2
 
 from runlore.errors import ConfigError
-from runlore.redact import assigned, rules
+from runlore.redact import assigned, blocks, rules, sentences, views
 from runlore.redact.key import load_key
+from runlore.redact.randomness import wordlike
 from runlore.redact.rules import RULES_VERSION, Rule
 
 __all__ = ["RULES_VERSION", "Redactor", "Rule", "load_key", "rules_from_config", "without_noted"]
@@ -37,14 +40,20 @@ _MAX_NAMED_BYTES = 4608
 _WINDOW = 4 * _MAX_NAMED_BYTES
 _MARKER = re.compile(rb"(\[redacted:[^\s:\]]{1,64}:[0-9a-f]{6}\])")
 # A line of a key, or its short last one. It is too long to occur by chance.
-_LONG_PART = re.compile(r"[^\s\"'\\]{12,}")
+_LONG_PART = re.compile(r"[A-Za-z0-9/][^\s\"'\\]{11,}")
 # Bytes of a match that decide whether it is a secret. The decisions are cached.
-_MAX_JUDGED_BYTES = 4096
+_MAX_JUDGED_BYTES = 1024
 # Bytes that decide which rule a token belongs to. The limit matters where tokens begin inside each
 # other: otherwise each would be read to its end.
 _MAX_LEAD_BYTES = 256
 # Inside an image or a signature anything can look like a token.
 _BLOB = re.compile(rb"[\w+/-]{48}")
+
+# Tokens that may begin in one word. More of them are nonsense, and would be read again and again.
+_MAX_TRIES = 16
+_WORD_END = re.compile(rb"[\s\"'\\]|$")
+# Rounds of redaction. Each finds what the one before has uncovered; a second one is rare.
+_MAX_ROUNDS = 8
 
 _Span = tuple[int, int, str]
 
@@ -72,8 +81,7 @@ class Redactor:
         """Return the numbers of the undecoded JSON records that may hold something to redact."""
         if not all(self._own_gates):  # A rule of the user's own may match anything.
             return [n for n, record in enumerate(records) if record]
-        search = self._gate.search
-        return [n for n, record in enumerate(records) if search(record)]
+        return [n for n, record in enumerate(records) if self._opens(record)]
 
     def text(self, text: str) -> str:
         """Return the text without its secrets; the same object when there are none."""
@@ -86,7 +94,29 @@ class Redactor:
     def value(self, value: Any) -> Any:
         """Return a decoded JSON value without its secrets, in keys too; the same object when
         there are none."""
-        return self._value(value, _DEPTH)
+        return self._without_spread_keys(self._value(value, _DEPTH))
+
+    def _without_spread_keys(self, value: Any) -> Any:
+        """Return a value without private keys that are spread over its strings, line by line."""
+        texts = list(_leaves(value))
+        if not any(map(_KEY_MARK.search, texts)):
+            return value
+        leaves = [text.encode("utf-8", "surrogatepass") for text in texts]
+        clean = list(leaves)
+        starts = [0, *accumulate(len(leaf) + 1 for leaf in leaves)]
+        joined = b"\n".join(leaves)
+        for start, end in reversed(list(blocks.key_spans(joined))):
+            first, last = (bisect_right(starts, at) - 1 for at in (start, end - 1))
+            if first == last:
+                continue
+            marker = self._marker("private-key", joined[start:end])
+            for number in range(first, last + 1):
+                offset, leaf = starts[number], clean[number]
+                before = leaf[: max(0, start - offset)]
+                clean[number] = before + marker + leaf[min(len(leaf), end - offset) :]
+        if clean == leaves:
+            return value
+        return _with_leaves(value, (leaf.decode("utf-8", "surrogatepass") for leaf in clean))
 
     def _value(self, value: Any, depth: int) -> Any:
         if isinstance(value, str):
@@ -152,12 +182,13 @@ class Redactor:
 
         Markers are never redacted again.
         """
-        while True:
+        for _ in range(_MAX_ROUNDS):
             parts = _MARKER.split(data) if b"[redacted:" in data else [data]
             clean = [part if i % 2 else self._part(part) for i, part in enumerate(parts)]
             if all(map(_same, clean, parts)):
-                return data
+                break
             data = b"".join(clean)
+        return data
 
     def _part(self, data: bytes) -> bytes:
         spans = _merged([_whole(data, *span) for span in self._spans(data)])
@@ -180,13 +211,48 @@ class Redactor:
 
     def _spans(self, data: bytes) -> Iterator[_Span]:
         """Find the secrets. The spans may overlap."""
+        if self._opens(data):
+            plain = views.without_codes(data)
+            spans = self._find_in_readings(plain.data if plain else data)
+            yield from ((*plain.locate(*at), kind) if plain else (*at, kind) for *at, kind in spans)
+        yield from self._find_owned(data)
+
+    def _find_in_readings(self, data: bytes) -> Iterator[_Span]:
+        """Find the secrets in a text as it is, and decoded, and with its lines joined."""
+        yield from self._spans_in(data)
+        for view in views.decoded(data):
+            for start, end, kind in self._spans_in(view.data):
+                yield *view.locate(start, end), kind
+        yield from self._find_wrapped(data)
+
+    def _opens(self, data: bytes) -> bool:
+        """Return True if there may be a secret, in decoded text or undecoded JSON."""
+        return self._gate.search(data) is not None or sentences.names_password(data)
+
+    def _find_wrapped(self, data: bytes) -> Iterator[_Span]:
+        """Find what goes on in the next line."""
+        opened = (match.span(1) for match in _compile(rules.WRAPPED).finditer(data))
+        view = views.joined_lines(data, opened)
+        for start, end, kind in self._spans_in(view.data) if view else ():
+            parts = view.parts_of(start, end) if view else []
+            if view and len(parts) > 1 and not wordlike(parts[-1].decode("latin-1")):
+                yield *view.locate(start, end), kind
+
+    def _spans_in(self, data: bytes) -> Iterator[_Span]:
+        """Find the secrets in one way to read a text."""
         opened = match = self._gate.search(data)
         at = match.start() if match else len(data)
         is_placed = passed_over = False
+        tries = word_end = 0
         while at < len(data):
             is_placed = is_placed or self._placed_gate.match(data, at) is not None
             span = self._span_at(data, at)
             at += 1
+            if at > word_end:
+                tries, word_end = 0, _end_of_word(data, at)
+            tries += 1
+            if not span and tries > _MAX_TRIES:
+                at, passed_over = word_end, True
             while span:
                 yield span
                 if span[2] == "assigned" and (token := self._token_at(data, span[0] - 1)):
@@ -200,7 +266,15 @@ class Redactor:
         # longer than the window.
         if is_placed or (opened and passed_over and self._placed_gate.search(data, opened.start())):
             yield from self._find_placed(data)
-        yield from self._find_owned(data)
+        yield from self._find_spoken(data)
+
+    def _find_spoken(self, data: bytes) -> Iterator[_Span]:
+        """Find passwords that a sentence names."""
+        pattern = _compile(sentences.PATTERN)
+        for name in _compile(sentences.NAMES).finditer(data):
+            match = pattern.match(data, name.start(), name.start() + sentences.MAX_BYTES)
+            if match and assigned.is_spoken(match[1].decode("ascii")):
+                yield *match.span(1), "assigned"
 
     def _span_at(self, data: bytes, at: int) -> _Span | None:
         """Return the named value or the token that begins here."""
@@ -231,8 +305,7 @@ class Redactor:
         numbers = self._leads.Match(data[at : at + _MAX_LEAD_BYTES])
         if not numbers:
             return None
-        candidates = [rules.LED[n] for n in sorted(numbers)]
-        pattern = _compile(rules.led_pattern(candidates))
+        candidates, pattern = _candidates(tuple(sorted(numbers)))
         match = pattern.match(data, at, at + _MAX_LEAD_BYTES) or pattern.match(data, at)
         if not match:
             return None
@@ -262,6 +335,10 @@ class Redactor:
         return (at + span[0], at + span[1], span[2]) if span else None
 
     def _find_placed(self, data: bytes) -> Iterator[_Span]:
+        for start, end in blocks.key_spans(data):
+            yield start, end, "private-key"
+        for start, end in blocks.kubernetes_spans(data):
+            yield start, end, "kubernetes"
         for rule, match in self._placed_matches(data):
             start, end = match.span(match.lastindex)
             if assigned.is_placed(
@@ -289,7 +366,8 @@ class Redactor:
     @cached_property
     def _gate(self) -> Any:
         """Matches whatever may hold a secret, in one automaton for all rules."""
-        built_in = [rules.ESCAPED_ASCII, rules.PLACED_GATE, rules.LED_GATE, assigned.GATE]
+        tokens = [rules.LED_GATE, rules.WRAPPED_GATE]
+        built_in = [rules.ESCAPED_ASCII, rules.PLACED_GATE, *tokens, assigned.GATE, views.GATE]
         return _compile("|".join([*built_in, *filter(None, self._own_gates)]))
 
     @cached_property
@@ -374,6 +452,7 @@ def _opening(pattern: str) -> str:
     return match[1][:-1] if match[2] else match[1]
 
 
+_KEY_MARK = re.compile("PRIVATE KEY|Static key V1|Private-Lines: [0-9]")
 _PLAIN = re.compile(r"[A-Za-z0-9_.:=@-]+")  # Reads the same in JSON, however it was escaped.
 # A first look at a name; `assigned` decides.
 _NAMED = re.compile(r"(?i)pass|pwd|secret|token|cred|auth|key")
@@ -383,6 +462,13 @@ _NAMED = re.compile(r"(?i)pass|pwd|secret|token|cred|auth|key")
 def _may_name_secret(name: Any) -> bool:
     # An adapter's carry may have numbers for names.
     return isinstance(name, str) and _NAMED.search(name) is not None
+
+
+@lru_cache(1024)
+def _candidates(numbers: tuple[int, ...]) -> tuple[list[Rule], Any]:
+    """Return the rules of these tokens, and a pattern for all of them."""
+    candidates = [rules.LED[n] for n in numbers]
+    return candidates, _compile(rules.led_pattern(candidates))
 
 
 @lru_cache(1024)
@@ -403,6 +489,29 @@ def _options(*, utf8: bool = False) -> Any:
 def _end_of(rule: Rule, data: bytes, start: int, limit: int) -> int:
     end: int = _compile(rule.pattern).match(data, start, limit).end()
     return end
+
+
+def _end_of_word(data: bytes, at: int) -> int:
+    end = _WORD_END.search(data, at)
+    return end.start() if end else len(data)
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    """Yield the strings of a JSON value, in order."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(item)
+
+
+def _with_leaves(value: Any, leaves: Iterator[str]) -> Any:
+    """Return a JSON value with other strings in place of its own."""
+    if isinstance(value, str):
+        return next(leaves)
+    if isinstance(value, dict):
+        return {name: _with_leaves(item, leaves) for name, item in value.items()}
+    return [_with_leaves(item, leaves) for item in value] if isinstance(value, list) else value
 
 
 def _in_blob(data: bytes, at: int) -> bool:

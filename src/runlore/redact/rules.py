@@ -11,12 +11,15 @@ a newline, a quote, a slash. A gate has a repetition count (`{24}`) only where t
 out: all gates run as one automaton, and the states of a count multiply with all others.
 """
 
+import re
 from collections.abc import Iterable
 
 import msgspec
 
+from runlore.redact import blocks, sentences
+
 # Raised when what is found changes: stored text made by older rules can then be told apart.
-RULES_VERSION = 3
+RULES_VERSION = 4
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -271,18 +274,10 @@ _MARKED = (
 LISTED = r"[0-9]{1,6}(?:\xe2\x86\x92|\\+u2192|\\+t|[\t:|])"
 _GAP = rf"(?:[\s+-]|\\+[nrtf]|{LISTED})"
 
-# Between the lines of a key: line ends (also written as `\n`), quotes and joins of source code, and
-# what a line begins with.
-_BREAK = rf"""(?:[\s"'+,|>#*;-]|\\+[nrt"']|[0-9]{{1,6}} |{LISTED})"""
-_HEADER = r"[A-Z][A-Za-z-]{2,20}: [^\r\n\\\"]{1,120}"
-_B64 = "[A-Za-z0-9+/=]"
-_LINES = rf"(?:{_BREAK}+{_B64}{{30,}})*"
-_LAST = rf"(?:{_BREAK}+{_B64}{{1,80}}){{0,2}}"
-_ARMOUR = rf"(?:{_HEADER}{_BREAK}+){{0,4}}[A-Za-z0-9+/]{{16,}}=*{_LINES}"
-_KEY = r"(?:[A-Z0-9 ]{0,40}PRIVATE KEY|OpenVPN Static key)"
 _USERINFO = r"[^\s/@:\"'<>\x60\\|(){}$]"
 _WORD = r"[^\s/@\"'<>\x60\\|{}]"
 
+_REGISTRIES = "docker|podman|nerdctl|buildah|skopeo|oras|helm registry|crane auth|az acr"
 _AT = r":\\*/\\*/[^\s/@\"<>]+@"
 
 # Secrets told by what stands around them: the group is the secret.
@@ -291,23 +286,6 @@ PLACED = (
         "jwt",
         r"(eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?|eyJ[\w-]{16,}\.[\w-]*\.[\w-]{16,}(?:\.[\w-]+)*)",
         gate=r"eyJ[\w-]+\.",
-    ),
-    Rule(
-        "private-key",
-        # Twice, as where one key is changed into another.
-        rf"-----BEGIN {_KEY}(?: BLOCK|"
-        rf" V1)?-----{_BREAK}*(?:({_ARMOUR}{_LAST}{_LINES}{_LAST}){_BREAK}*-----END|({_ARMOUR}))",
-        gate=f"-----(?:BEGIN|END) {_KEY}",
-    ),
-    Rule(
-        "private-key",
-        rf"({_B64}{{30,}}{_LINES}{_LAST}){_BREAK}*-----END {_KEY}",
-        gate=f"-----(?:BEGIN|END) {_KEY}",
-    ),
-    Rule(
-        "private-key",
-        rf"Private-Lines: [0-9]+{_BREAK}+({_B64}{{16,}}(?:{_BREAK}+{_B64}{{16,}})*)",
-        gate=r"Private-Lines: [0-9]",
     ),
     Rule(
         "url-password", rf":\\*/\\*/{_USERINFO}{{0,80}}:({_WORD}{{3,200}})@[\w\[$%{{.-]", gate=_AT
@@ -374,6 +352,34 @@ PLACED = (
         r" ]?\\*[\"']?[\w.@+-]{1,64}:([^\s\"'\\\x60:/]{6,100})",
         gate=r"(?:-u|-U|--user|--proxy-user)[= ]?[ ]?\\*[\"']?[\w.@+-]+:[^\s\"'\x60:]{6}",
     ),
+    Rule(
+        "cookie",
+        # All of the header, because any of the pairs may be the session.
+        r"(?i)\bcookie\\*[\"']?\s{0,3}[:=,]\s{0,3}\\*[\"'\x60]?"
+        r"([\w.!#$%&*+^~|-]{1,80}=[^\r\n\"'\\\x60<>]{8,})",
+        gate=r"(?i:cookie)(?:[\s\"'\\:=,\x60]|[nrt])+[\w.!#$%&*+^~|-]+=",
+    ),
+    Rule(
+        "cookie",
+        r"\s(?:-b|--cookie)[= ]{1,3}\\*[\"']?([\w.!#$%&*+^~|-]{1,80}=[^\s\"'\\\x60<>]{8,})",
+        gate=r"(?:-b|--cookie)[= ]+\\*[\"']?[\w.!#$%&*+^~|-]+=",
+    ),
+    Rule(
+        "password",
+        rf"(?i)(?:{_REGISTRIES}) login\s(?:[^\r\n|;&]{{0,200}}?\s)?(?:-p|--password)[= ]{{0,3}}"
+        r"[\"']?([^\s\"'\\]{4,100})",
+        gate=rf"(?i:{_REGISTRIES}) login\s",
+    ),
+    Rule(
+        "assigned",
+        r"(?i)_pat\\*[\"'\]]*\s{0,3}[:=]\s{0,3}\\*[\"'\x60]?([a-z0-9_-]{20,200})",
+        gate=r"(?i:_pat)[\s\"'\\\]]*[:=][\s\"'\\\x60]*[A-Za-z0-9_-]",
+    ),
+    Rule(
+        "password",  # In a connection string.
+        r"(?i)[;\"'\s](?:password|pwd) ?= ?([^;\s\"'\\<>{}]{6,200});",
+        gate=r"(?i:password|pwd) ?= ?[^;\s\"'\\<>{}]+;",
+    ),
     Rule("password", r"(?i)\bsshpass\s+-p\s?[\"']?([^\s\"'\\]{4,})", gate=r"(?i:sshpass)"),
     Rule(
         "password",
@@ -398,16 +404,17 @@ PLACED = (
     ),
 )
 
-
 # Counting on to the end of a long token makes the gate slower (more states) than the lines it
 # saves.
 _GATED = 24
 
 
+_ROWS = [row.split() for row in _SHAPES.split("\n")[1:-1]]
+
+
 def _shapes() -> tuple[Rule, ...]:
     rules = []
-    for row in _SHAPES.split("\n")[1:-1]:
-        kind, lead, body, *rest = row.split()
+    for kind, lead, body, *rest in _ROWS:
         alphabet, least = _ALPHABETS[body[0]], int(body[1:])
         # With an end that need not be there, what comes before it may be longer: else the rest of a
         # long token would stay.
@@ -430,14 +437,41 @@ def _shapes() -> tuple[Rule, ...]:
 _START = r"(?:^|[^A-Za-z0-9]|\\[nrtbf]|\\u[0-9a-fA-F]{4}|%[0-9A-Fa-f]{2})"
 
 LED = _shapes()
-LEADS = tuple(_START + row.split()[1] for row in _SHAPES.split("\n")[1:-1])
+LEADS = tuple(_START + lead for _, lead, *_ in _ROWS)
 """How each of them opens."""
 # In order, so that RE2 sees which begin alike: its automaton then follows one of them instead of
 # many.
 LED_GATE = f"{_START}(?:{'|'.join(sorted(rule.gate for rule in LED))})"
 MARKED = tuple(Rule(rule.name, f"{_START}({rule.pattern})", gate=rule.gate) for rule in _MARKED)
 ESCAPED_ASCII = r"\\u00[2-7]"  # A letter may hide in it, so its line is decoded whatever it says.
-PLACED_GATE = "|".join(sorted({rule.gate for rule in PLACED + MARKED}))
+PLACED_GATE = "|".join(
+    sorted(
+        {
+            blocks.KEY_GATE,
+            blocks.KUBERNETES_GATE,
+            sentences.GATE,
+            *(rule.gate for rule in PLACED + MARKED),
+        }
+    )
+)
+
+
+def _wrapped() -> str:
+    """Return a pattern for a token that goes on in the next line, with the line end as its group.
+
+    Short leads are left out: they would begin too many words.
+    """
+    opened = [
+        f"{lead}[{_ALPHABETS[body[0]]}]*"
+        for _, lead, body, *_ in _ROWS
+        if _LITERAL.sub("", lead)[3:]
+    ]
+    return rf"{_START}(?:{'|'.join(sorted(opened))})(\r?\n|\\+r?\\*n)"
+
+
+_LITERAL = re.compile(r"\\|\(\?:|\|.*?\)|\[.*?\](?:\{.*?\})?")
+WRAPPED = _wrapped()
+WRAPPED_GATE = WRAPPED.replace("/", r"/\\") + r"[ \t+>|0-9:\\-]*[A-Za-z0-9_+/-]{4}"
 
 
 def led_pattern(rules: Iterable[Rule]) -> str:

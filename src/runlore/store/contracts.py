@@ -264,6 +264,9 @@ class SearchIndex(Protocol):
     ) -> dict[int, tuple[bytes, list[SegmentEvent]]]:
         """Return several segments at once, without those that are missing or damaged."""
 
+    def words(self) -> list[str]:
+        """Return every word of the index once."""
+
     def segment_count(self) -> int:
         """Return about how many segments there are."""
 

@@ -327,18 +327,25 @@ def record_of(row: Sequence[Any]) -> int | None:
 
 def redact_row(row: Sequence[Any], cleaner: Cleaner) -> list[Any] | None:
     """Return the row without its secrets; None if it has none."""
-    text = cleaner.text
     rest = _decode_rest(row[REST])
+    texts = {name: getattr(rest, name) for name in _REST_TEXTS if getattr(rest, name)}
     changed = msgspec.structs.replace(
         rest,
-        files=tuple(text(file) for file in rest.files),
-        cwd=text(rest.cwd) if rest.cwd else rest.cwd,
-        git_branch=text(rest.git_branch) if rest.git_branch else rest.git_branch,
+        files=tuple(map(cleaner.text, rest.files)),
+        refs=tuple(map(cleaner.text, rest.refs)),
+        extra=cleaner.value(rest.extra),
+        **{name: cleaner.text(text) for name, text in texts.items()},
     )
-    summary = text(row[SUMMARY]) if row[SUMMARY] else row[SUMMARY]
-    if changed == rest and summary == row[SUMMARY]:
+    better = list(row)
+    for column in (TOOL, CALL_ID, SUMMARY):
+        better[column] = row[column] and cleaner.text(row[column])
+    if changed == rest and better == list(row):
         return None
-    return [*row[:SUMMARY], summary, row[OFFSET], row[LENGTH], _encode_rest(changed)]
+    better[REST] = _encode_rest(changed)
+    return better
+
+
+_REST_TEXTS = ("cwd", "git_branch", "model", "native")
 
 
 def outside(seq: int) -> int:

@@ -250,7 +250,7 @@ class Preparer:
             skips=normalized.skips,
             size=reading.position.offset - start.offset,
             is_gone=job.stored_records is not None,
-            calls=self._cleaner.clean_calls(calls) if secrets else calls,
+            calls=self._cleaner.clean_calls(calls) if self._cleaner.is_on else calls,
         )
 
     def _build_deltas(
@@ -276,6 +276,8 @@ class Preparer:
             if secrets and event.record in secrets:
                 event, body = self._cleaner.clean_event(flavor, event, body, secrets[event.record])
                 data = body.encode("utf-8", "replace")
+            elif self._cleaner.is_on:
+                event = self._cleaner.clean_names(flavor, event)
             if (summary := event.summary) is not None and len(summary) > SUMMARY_LENGTH:
                 # Nobody else has the event yet, so it is changed and not copied.
                 force_setattr(event, "summary", shorten(summary))

@@ -20,6 +20,11 @@ from ..store.natives import hidden_id
 CALL_TEXTS = ("provider", "model", "tier", "region", "request_id")
 """The texts of a call, except its key."""
 
+EVENT_NAMES = ("tool", "model", "cwd", "git_branch", "native", "call_id")
+"""The fields of an event that may come from another record than its own."""
+
+MAX_NAMES = 10_000
+
 Secrets = dict[int, dict[str, str]]
 """By the number of a record: its secrets, each with its mark."""
 
@@ -66,6 +71,12 @@ class Cleaner:
     def __init__(self, setting: RedactSetting | None) -> None:
         self._redactor = None if setting is None else _make_redactor(setting)
         self.version = self._redactor.version if self._redactor else ""
+        self._names: dict[str, str] = {}
+
+    @property
+    def is_on(self) -> bool:
+        """True if secrets are removed."""
+        return self._redactor is not None
 
     @property
     def hits(self) -> dict[str, int]:
@@ -111,23 +122,34 @@ class Cleaner:
         def clean(text: str) -> str:
             return redactor.text(without_noted(text, secrets))
 
-        native = event.native_id
-        if native is not None and redactor.text(native) != native:
-            native = hidden_id(flavor, native)
+        event = self.clean_names(flavor, event)
         cleaned = msgspec.structs.replace(
             event,
-            native_id=native,
             summary=event.summary and clean(event.summary),
             files=tuple(clean(file) for file in event.files),
-            cwd=event.cwd and clean(event.cwd),
-            git_branch=event.git_branch and clean(event.git_branch),
-            tool=event.tool and clean(event.tool),
-            model=event.model and clean(event.model),
-            native=event.native and clean(event.native),
-            call_id=event.call_id and clean(event.call_id),
             refs=tuple(clean(ref) for ref in event.refs),
         )
         return cleaned, clean(body)
+
+    def clean_names(self, flavor: str, event: SessionEvent) -> SessionEvent:
+        """Return an event without secrets in its names, which may come from another record.
+
+        A result has the name of its call's tool, and any event the folder, branch and model that
+        the adapter remembers. Names repeat, so each is looked at once.
+        """
+        names = {name: text for name in EVENT_NAMES if (text := getattr(event, name)) is not None}
+        clean = {name: self._clean_name(text) for name, text in names.items()}
+        native = event.native_id
+        if native is not None and self._clean_name(native) != native:
+            clean["native_id"] = hidden_id(flavor, native)
+        return event if clean == names else msgspec.structs.replace(event, **clean)
+
+    def _clean_name(self, text: str) -> str:
+        if text not in self._names:
+            if len(self._names) >= MAX_NAMES:
+                self._names.clear()
+            self._names[text] = self.clean_text(text)
+        return self._names[text]
 
     def clean_calls(self, calls: list[LedgerCall]) -> list[LedgerCall]:
         """Return the calls without secrets: one may stand where the model should."""
@@ -142,13 +164,12 @@ class Cleaner:
 
     def _clean_call(self, call: Call) -> Call:
         texts = {name: text for name in CALL_TEXTS if (text := getattr(call, name))}
-        return msgspec.structs.replace(
-            call, **{name: self.clean_text(text) for name, text in texts.items()}
-        )
+        clean = {name: self._clean_name(text) for name, text in texts.items()}
+        return call if clean == texts else msgspec.structs.replace(call, **clean)
 
     def clean_carry(self, carry: bytes) -> bytes:
         redactor = self._redactor
-        return clean_carry(carry, redactor) if redactor and redactor.suspects([carry]) else carry
+        return clean_carry(carry, redactor) if redactor else carry
 
     def clean_facts(self, facts: Facts) -> Facts:
         return clean_facts(facts, self.clean_text)

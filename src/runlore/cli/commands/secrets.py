@@ -3,6 +3,9 @@
 They were removed before anything was stored, but the agents' own files still have
 them: revoke each one and create a new one. The same six digits mean the same
 secret. With --json an array (docs/json.md).
+
+With --check, look through everything that is stored for what today's rules would
+redact, and show where it is. Exit status 1 if there is anything.
 """
 
 from __future__ import annotations
@@ -13,11 +16,15 @@ from typing import ClassVar
 import click
 import msgspec
 
+from ...answers import Answer
+from ...doctor.leftovers import Leftover, find_leftovers
 from ...query.leaks import Leak, describe_kind, leaks
+from ...redact.engine import Redactor, rules_from_config
 from ...store import Filter, SessionLine
 from ...text.words import count
 from ..options import as_json, filters, is_paged, no_pager, open_store
-from ..output import note, one_line, page, write_json
+from ..output import echo, note, one_line, page, write_json
+from ..progress import Progress
 from .ls import count_subagents, explain_nothing
 
 SHOWN = 3
@@ -41,11 +48,14 @@ class SessionLeak(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command(help=__doc__)
+@click.option("--check", is_flag=True, help="Look for secrets that are still stored.")
 @filters
 @no_pager
-@as_json(list[SessionLeak], items="")
+@as_json(list[SessionLeak], items="", forms={"--check": Answer(list[Leftover], items="")})
 @click.pass_context
-def command(ctx: click.Context, chosen: Filter, is_json: bool) -> None:
+def command(ctx: click.Context, check: bool, chosen: Filter, is_json: bool) -> None:
+    if check:
+        ctx.exit(check_store(is_json))
     with open_store() as (store, _):
         found = leaks(store, chosen)
         total = store.sessions.count(chosen)
@@ -58,6 +68,27 @@ def command(ctx: click.Context, chosen: Filter, is_json: bool) -> None:
         show(ctx, found, more)
     elif total and not is_json:
         note(f"no secret was found in {count(total, 'session')}{more}")
+
+
+def check_store(is_json: bool) -> int:
+    """Print what is left in the store, and return the exit status."""
+    with open_store() as (store, setting), Progress() as progress:
+        # Nothing is stored, so any key will do.
+        redactor = Redactor(bytes(32), rules_from_config(setting.redact.rules))
+        left = list(find_leftovers(store, setting.home, redactor, progress.show))
+    if is_json:
+        write_json(left)
+    for one in () if is_json else left:
+        echo(describe_leftover(one))
+    if not is_json:
+        note(f"{count(len(left), 'place')} with a secret" if left else "no secret is left")
+    return 1 if left else 0
+
+
+def describe_leftover(one: Leftover) -> str:
+    owner = one.session or one.source or ""
+    event = "" if one.event is None else f"#{one.event}"
+    return one_line(f"{describe_kind(one.kind):21} {one.place}.{one.field}  {owner}{event}")
 
 
 def show(ctx: click.Context, found: list[Leak], more: str) -> None:

@@ -130,6 +130,12 @@ class PostgresIndex(SqlIndex):
                 if columns:
                     yield id_, columns
 
+    def words(self) -> list[str]:
+        every = " union ".join(
+            f"select unnest(tsvector_to_array({column})) from search" for column in INDEX_COLUMNS
+        )
+        return [word for (word,) in self.db.all(every)]
+
     def segment(self, id: int, *, files: bool = True) -> tuple[bytes, list[SegmentEvent]] | None:
         rows = self._segment_rows([id], files)
         return _read_segment(rows[0][1:]) if rows else None

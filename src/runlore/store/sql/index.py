@@ -33,6 +33,10 @@ class SqlIndex(ABC):
         """Drop segments and their words."""
 
     @abstractmethod
+    def words(self) -> list[str]:
+        """See `SearchIndex`."""
+
+    @abstractmethod
     def segment(self, id: int, *, files: bool = True) -> tuple[bytes, list[SegmentEvent]] | None:
         """See `SearchIndex`."""
 

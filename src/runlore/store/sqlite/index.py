@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
+import apsw
 import msgspec
 
 from ...errors import StoreError
@@ -83,6 +84,13 @@ class SqliteIndex(SqlIndex):
                 if (segment := self.segment(id_, files=files)) is not None:
                     segments[id_] = segment
         return segments
+
+    def words(self) -> list[str]:
+        # A connection of its own: this one may be for reading alone.
+        with self.db.translate_errors(), closing(apsw.Connection("")) as other:
+            other.execute("attach ? as store", (self.db.url,))
+            other.execute("create virtual table temp.words using fts5vocab(store, search, row)")
+            return [word for (word,) in other.execute("select term from temp.words")]
 
     def segment_count(self) -> int:
         (count,) = self.db.one("select count(*) from segments")

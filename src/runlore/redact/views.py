@@ -1,0 +1,200 @@
+r"""Other ways to read a text, in which a secret may show that its bytes hide.
+
+A view is the text without terminal codes, with `%3D` and base64 decoded, or with wrapped lines
+joined. What is found in a view is removed from the text itself: a view knows where each of its
+parts came from. Nothing here knows what a secret looks like.
+"""
+
+import base64
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+import re2
+
+# `\x1b[32m`, the title of a window, and both as source code and JSON spell them.
+_ESCAPE = r"(?:\x1b|\\+(?:u001[bB]|x1[bB]|033|e))"
+_CODES = re2.compile(
+    rf"{_ESCAPE}(?:\[[0-9;:?]{{0,40}}[ -/]?[@-~]|\][^\x07\x1b\\]{{0,200}}(?:\x07|{_ESCAPE}?\\+))"
+    r"|\x1b[()][AB012]".encode()
+)
+_ESCAPES = re2.compile(rb"%([0-9A-Fa-f]{2})|\\+u([0-9A-Fa-f]{4})")
+
+
+def _base64_group() -> str:
+    """Return a pattern for four characters of base64 that stand for three of ASCII.
+
+    The first bit of each of the three is 0. Hardly any other text goes on like that for long.
+    """
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    first, second, third = (
+        "".join(letter for n, letter in enumerate(alphabet) if not n & high) for high in (32, 8, 2)
+    )
+    return f"[{first}][{second}][{third}_][A-Za-z0-9+/_-]"
+
+
+_MIN_GROUPS = 6
+_BOUNDARY = r"(?:^|[^A-Za-z0-9+/_-]|\\[nrt])"
+_BASE64 = f"(?:{_base64_group()}){{{_MIN_GROUPS}}}"
+_BASE64_RUN = re2.compile(
+    rf"{_BOUNDARY}({_BASE64}(?:{_base64_group()})*[A-Za-z0-9+/_-]{{0,3}})".encode()
+)
+_NOT_TEXT = re.compile(rb"[^\t\n\r\x1b -~]")
+
+GATE = "|".join(
+    [
+        rf"{_ESCAPE}[\[\]]",
+        r"%(?:2[0-9A-Fa-f]|3[AaDd]|0[AaDd])[^%\s\"]",
+        rf"{_BOUNDARY}{_BASE64}",
+    ]
+)
+"""Matches where a view differs from the text, except for lines that are joined."""
+
+
+class View:
+    """A text that was put together from parts of another."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._starts: list[int] = []
+        self._origins: list[tuple[int, int, bool]] = []
+        self._length = 0
+
+    @cached_property
+    def data(self) -> bytes:
+        """The text, once all parts are added."""
+        return b"".join(self._parts)
+
+    def add(self, part: bytes, start: int, end: int) -> None:
+        """Add a part that stands for the bytes from `start` to `end` of the other text."""
+        if part:
+            self._parts.append(part)
+            self._starts.append(self._length)
+            self._origins.append((start, end, len(part) == end - start))
+            self._length += len(part)
+
+    def locate(self, start: int, end: int) -> tuple[int, int]:
+        """Return where the bytes of a span of the view are in the other text."""
+        return self._origin(start)[0], self._origin(end - 1)[1]
+
+    def parts_of(self, start: int, end: int) -> list[bytes]:
+        """Return the parts of a span of the view that come from different places."""
+        first, last = (bisect_right(self._starts, at) - 1 for at in (start, end - 1))
+        cuts = [start, *self._starts[first + 1 : last + 1], end]
+        data = self.data
+        return [data[one:other] for one, other in pairwise(cuts)]
+
+    def _origin(self, at: int) -> tuple[int, int]:
+        number = bisect_right(self._starts, at) - 1
+        start, end, is_copy = self._origins[number]
+        at += start - self._starts[number]
+        return (at, at + 1) if is_copy else (start, end)
+
+
+class Span(NamedTuple):
+    """A part of the text that a view leaves out or replaces."""
+
+    start: int
+    end: int
+    replacement: bytes = b""
+
+
+def without_codes(data: bytes) -> View | None:
+    """Return a text without terminal codes; None if it has none."""
+    spans = [Span(*code.span()) for code in _CODES.finditer(data)] if b"[" in data else []
+    return _replaced(data, spans) if spans else None
+
+
+def decoded(data: bytes) -> Iterator[View]:
+    """Yield a text with `%3D` and `\\u003d` decoded, and all base64 in it, if there is any."""
+    has_escapes = b"%" in data or b"\\u" in data
+    if has_escapes and (spans := list(_escape_spans(data))):
+        yield _replaced(data, spans)
+    if runs := list(_base64_runs(data)):
+        yield _decoded(runs)
+
+
+def _escape_spans(data: bytes) -> Iterator[Span]:
+    for match in _ESCAPES.finditer(data):
+        byte, letter = match.groups()
+        text = chr(int(letter, 16)).encode("utf-8", "surrogatepass") if letter else b""
+        yield Span(*match.span(), text or bytes([int(byte, 16)]))
+
+
+def _base64_runs(data: bytes) -> Iterator[Span]:
+    for match in _BASE64_RUN.finditer(data):
+        start, end = match.span(1)
+        packed = data[start:end].translate(_URL_SAFE)
+        text = base64.b64decode(packed[: len(packed) // 4 * 4] + _rest(packed))
+        if not _NOT_TEXT.search(text):
+            yield Span(start, end, text)
+
+
+_URL_SAFE = bytes.maketrans(b"-_", b"+/")
+
+
+def _rest(packed: bytes) -> bytes:
+    """Return the last group of base64, padded; nothing if it is cut off."""
+    rest = packed[len(packed) // 4 * 4 :]
+    return rest + b"=" * (4 - len(rest)) if len(rest) > 1 else b""
+
+
+def _replaced(data: bytes, spans: Iterable[Span]) -> View:
+    view, at = View(), 0
+    for span in spans:
+        view.add(data[at : span.start], at, span.start)
+        view.add(span.replacement, span.start, span.end)
+        at = span.end
+    view.add(data[at:], at, len(data))
+    return view
+
+
+def _decoded(runs: Iterable[Span]) -> View:
+    """Return the decoded texts alone, each by itself."""
+    view = View()
+    for run in runs:
+        view.add(run.replacement, run.start, run.end)
+        view.add(b"\n\n", run.end, run.end)
+    return view
+
+
+_LINE_START = re.compile(
+    rb"(?:\\+t|[ \t])*(?:[0-9]{1,6}(?:\xe2\x86\x92|\\+u2192|\\+t|[\t:|])|[+>|] ?)?[ \t]*"
+)
+_MIN_WRAPPED = 40
+_WORD_BYTE = re.compile(rb"[!#$%&*+./0-9=?@A-Z^_a-z~-]")
+# Bytes of a line before and after the place where it was wrapped.
+_REACH = 512
+
+
+def joined_lines(data: bytes, opened: Iterable[tuple[int, int]]) -> View | None:
+    """Return what stands around wrapped lines, joined; None if there are none.
+
+    A line is wrapped if it is as long as the longest, and a word goes on in the next. `opened` are
+    further line ends (start and end), before which a token has begun.
+    """
+    line_end = next((end for end in (b"\n", b"\\n") if end in data), None)
+    lengths = [len(line) for line in data.split(line_end)] if line_end else []
+    longest = max([*lengths, _MIN_WRAPPED])
+    step = len(line_end or b"")
+    chosen = {
+        (stop - step, stop)
+        for stop, length in zip(accumulate(n + step for n in lengths[:-1]), lengths, strict=False)
+        if length == longest
+    }
+    view, reached = View(), -1
+    for start, end in sorted(chosen.union(opened)):
+        indented = _LINE_START.match(data, end)
+        next_word = indented.end() if indented else end
+        if not (start and _WORD_BYTE.match(data, start - 1) and _WORD_BYTE.match(data, next_word)):
+            continue
+        if start != reached:
+            view.add(b"\n\n", start, start)
+            view.add(data[max(0, start - _REACH) : start], max(0, start - _REACH), start)
+        stop = data.find(line_end or b"\n", next_word, next_word + _REACH)
+        reached = stop if stop >= 0 else min(len(data), next_word + _REACH)
+        view.add(data[next_word:reached], next_word, reached)
+    return view if reached >= 0 else None
