@@ -22,6 +22,10 @@ def first(*turns: Turn) -> Fix:
     return fixes(*session(*turns))[0]
 
 
+def shown(*turns: Turn) -> list[Fix]:
+    return [fix for fix in fixes(*session(*turns)) if fix.is_shown]
+
+
 def go_tests(output: str, **fields: Any) -> Turn:
     return ("go test ./...", output, {"kind": "test_run", **fields})
 
@@ -182,6 +186,19 @@ def test_a_timeout_that_passes_with_another_setting_is_a_guess(error: str) -> No
     assert not first(failed, again).is_shown
     other = ("crawl pages --workers 8 --depth 2 site.txt", "error: unknown flag --workers", FAILED)
     assert first(other, ("crawl pages --depth 2 site.txt", "", FINE)).is_shown
+
+
+def test_a_command_that_leaves_out_what_failed_is_no_fix() -> None:
+    failed = ("runtests.py forms.test_date forms.test_zone", "ERROR: forms.test_zone", FAILED)
+    assert not shown(failed, ("runtests.py forms.test_date", "all checks passed", FINE))
+    fixed = ("runtests.py forms.test_date forms.test_zones", "all checks passed", FINE)
+    assert shown(failed, fixed)
+
+
+def test_looking_at_another_folder_is_no_fix() -> None:
+    missing = "ls: cannot access '/opt/data/maps': No such file or directory"
+    failed = ("ls -la /opt/data/maps", missing, FAILED)
+    assert not shown(failed, ("ls -la /opt/data", "total 0", FINE))
 
 
 def rewritten(sign: str, word: str) -> list[str]:

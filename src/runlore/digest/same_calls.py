@@ -131,6 +131,8 @@ def _match_changed(failed: Attempt, later: Attempt, signature: Signature) -> str
     mine, other = failed.command, later.command
     if not set(mine.heads) & set(other.heads) or _lacks_program_of_error(mine, other, signature):
         return None
+    if _leaves_out(mine, other):
+        return None
     alike = likeness(failed.text, later.text)
     if _has_script(failed, later):
         return "changed script" if alike >= MIN_SCRIPT_LIKENESS else None
@@ -138,6 +140,13 @@ def _match_changed(failed: Attempt, later: Attempt, signature: Signature) -> str
         return "changed named"
     is_alike = alike >= MIN_LIKENESS and not mine.is_read_only and _share_target(mine, other)
     return "changed alike" if is_alike else None
+
+
+def _leaves_out(mine: Command, other: Command) -> bool:
+    """Return True if a command does less than the one that failed: what it leaves out never
+    succeeded."""
+    left_out = {word for word in mine.operands - other.operands if not word.isdigit()}
+    return bool(left_out) and other.operands < mine.operands
 
 
 def _may_share_head(command: Command, text: str) -> bool:
@@ -294,7 +303,7 @@ def _keeps_rest(mine: Command, other: Command, named: set[str]) -> bool:
     """
     names = {posixpath.basename(word.rstrip("/")) for word in named} | named
     rest = {word for word in mine.operands if not any(word in name for name in names)}
-    return len(rest & other.operands) >= len(rest) / 2
+    return bool(rest) and len(rest & other.operands) >= len(rest) / 2
 
 
 def has_other_wrapper(failed: Attempt, later: Attempt) -> bool:
