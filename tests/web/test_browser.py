@@ -551,3 +551,19 @@ def test_pages_of_many_sessions_work(browser: Browser, fill, loops: Callable[[in
             f"session number {number // 2}"
         )
         assert not here.wrong
+
+
+def test_a_string_in_code_has_no_colour_of_a_chart_behind_it(
+    browser: Browser, client: Client
+) -> None:
+    with watched(browser) as here:
+        here.page.goto(f"{client.url}/s/{SHOP}")
+        behind = here.page.evaluate(
+            """() => {
+              document.querySelector("main").innerHTML =
+                '<p class="md"><span class="s1">a</span><span class="s2">b</span></p>';
+              return [...document.querySelectorAll("main span")].map(
+                (one) => getComputedStyle(one).backgroundColor);
+            }"""
+        )
+    assert behind == ["rgba(0, 0, 0, 0)"] * 2
