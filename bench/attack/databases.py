@@ -36,7 +36,7 @@ def edit_databases(root: Path, edit: Callable[[apsw.Connection], None]) -> None:
 
 def tables(db: apsw.Connection) -> list[str]:
     sql = "select name from sqlite_schema where type = 'table' and name not like 'sqlite_%'"
-    return [name for (name,) in db.execute(sql).fetchall()]
+    return [str(name) for (name,) in db.execute(sql).fetchall()]
 
 
 def columns(db: apsw.Connection, table: str) -> list[str]:
