@@ -214,7 +214,8 @@ class Redactor:
         if self._opens(data):
             plain = views.without_codes(data)
             spans = self._find_in_readings(plain.data if plain else data)
-            yield from ((*plain.locate(*at), kind) if plain else (*at, kind) for *at, kind in spans)
+            for start, end, kind in spans:
+                yield (*plain.locate(start, end), kind) if plain else (start, end, kind)
         yield from self._find_owned(data)
 
     def _find_in_readings(self, data: bytes) -> Iterator[_Span]:

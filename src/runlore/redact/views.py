@@ -121,7 +121,8 @@ def _escape_spans(data: bytes) -> Iterator[Span]:
     for match in _ESCAPES.finditer(data):
         byte, letter = match.groups()
         text = chr(int(letter, 16)).encode("utf-8", "surrogatepass") if letter else b""
-        yield Span(*match.span(), text or bytes([int(byte, 16)]))
+        start, end = match.span()
+        yield Span(start, end, text or bytes([int(byte, 16)]))
 
 
 def _base64_runs(data: bytes) -> Iterator[Span]:
@@ -176,17 +177,9 @@ def joined_lines(data: bytes, opened: Iterable[tuple[int, int]]) -> View | None:
     A line is wrapped if it is as long as the longest, and a word goes on in the next. `opened` are
     further line ends (start and end), before which a token has begun.
     """
-    line_end = next((end for end in (b"\n", b"\\n") if end in data), None)
-    lengths = [len(line) for line in data.split(line_end)] if line_end else []
-    longest = max([*lengths, _MIN_WRAPPED])
-    step = len(line_end or b"")
-    chosen = {
-        (stop - step, stop)
-        for stop, length in zip(accumulate(n + step for n in lengths[:-1]), lengths, strict=False)
-        if length == longest
-    }
+    line_end = b"\n" if b"\n" in data else b"\\n"
     view, reached = View(), -1
-    for start, end in sorted(chosen.union(opened)):
+    for start, end in sorted(_ends_of_longest(data, line_end).union(opened)):
         indented = _LINE_START.match(data, end)
         next_word = indented.end() if indented else end
         if not (start and _WORD_BYTE.match(data, start - 1) and _WORD_BYTE.match(data, next_word)):
@@ -194,7 +187,20 @@ def joined_lines(data: bytes, opened: Iterable[tuple[int, int]]) -> View | None:
         if start != reached:
             view.add(b"\n\n", start, start)
             view.add(data[max(0, start - _REACH) : start], max(0, start - _REACH), start)
-        stop = data.find(line_end or b"\n", next_word, next_word + _REACH)
+        stop = data.find(line_end, next_word, next_word + _REACH)
         reached = stop if stop >= 0 else min(len(data), next_word + _REACH)
         view.add(data[next_word:reached], next_word, reached)
     return view if reached >= 0 else None
+
+
+def _ends_of_longest(data: bytes, line_end: bytes) -> set[tuple[int, int]]:
+    """Return where the longest lines end, if they are long enough to be wrapped."""
+    lengths = [len(line) for line in data.split(line_end)]
+    longest = max([*lengths, _MIN_WRAPPED])
+    step = len(line_end)
+    stops = accumulate(length + step for length in lengths[:-1])
+    return {
+        (stop - step, stop)
+        for stop, length in zip(stops, lengths, strict=False)
+        if length == longest
+    }

@@ -428,12 +428,15 @@ def describe(text: str, given: dict[str, Any], opened: str | None) -> Described:
     if word == "str_replace_editor":
         # The command and its path come first, also where the rest cannot be split.
         return _describe_editor(words or text.split(maxsplit=3)[:3], given, body)
-    files = (_file_in(text, given) if word == "create" else ()) or (
-        (opened,) if opened and opened != "n/a" else ()
-    )
+    named = _file_in(text, given) if word == "create" else ()
+    files = named or _opened_file(opened)
     name = files[0] if files else ""
     shown, change = name or one_line(body), _change(text, word, words, given, name)
     return Described(word, "edit", "edit", body if change is None else change, shown, files)
+
+
+def _opened_file(opened: str | None) -> tuple[str, ...]:
+    return (opened,) if opened and opened != "n/a" else ()
 
 
 def _change(text: str, word: str, words: list[str], given: dict[str, Any], name: str) -> str | None:
