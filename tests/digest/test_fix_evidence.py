@@ -191,6 +191,7 @@ def test_a_timeout_that_passes_with_another_setting_is_a_guess(error: str) -> No
 def test_a_command_that_leaves_out_what_failed_is_no_fix() -> None:
     failed = ("runtests.py forms.test_date forms.test_zone", "ERROR: forms.test_zone", FAILED)
     assert not shown(failed, ("runtests.py forms.test_date", "all checks passed", FINE))
+    assert not shown(failed, ("runtests.py forms.test_date cache", "all checks passed", FINE))
     fixed = ("runtests.py forms.test_date forms.test_zones", "all checks passed", FINE)
     assert shown(failed, fixed)
 

@@ -143,10 +143,17 @@ def _match_changed(failed: Attempt, later: Attempt, signature: Signature) -> str
 
 
 def _leaves_out(mine: Command, other: Command) -> bool:
-    """Return True if a command does less than the one that failed: what it leaves out never
-    succeeded."""
-    left_out = {word for word in mine.operands - other.operands if not word.isdigit()}
-    return bool(left_out) and other.operands < mine.operands
+    """Return True if a command does only a part of what the one that failed did: what it leaves out
+    never succeeded."""
+    heads = {word for head in mine.heads for word in head.split()}
+    operands = {word for word in mine.operands - heads if not word.isdigit()}
+    if mine.is_read_only or len(operands) < 2:
+        return False
+    added = other.operands - mine.operands
+    return any(
+        not any(_is_like(word, one) or one in word for one in added)
+        for word in operands - other.operands
+    )
 
 
 def _may_share_head(command: Command, text: str) -> bool:
