@@ -226,7 +226,7 @@ class DiskTrials:
     def _begin(self) -> None:
         self.disk.clear()
         for path in self.disk.folder.iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
         copy_store(Path(self.base.store), self.home / "runlore.db")
         shutil.copy(self.base.home / "redact.key", self.home)
 

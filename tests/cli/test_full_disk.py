@@ -60,3 +60,11 @@ def test_what_is_only_in_the_log_is_read_from_a_full_disk(run: Run, stored: Path
     assert os.path.getsize(f"{store}-wal")
     leave_index_out(store)
     assert "From the log" in run_on_full_disk("ls").stdout
+
+
+def test_the_doctor_calls_no_store_damaged_because_the_disk_is_full(run: Run, stored: Path) -> None:
+    store = config.load().store
+    assert run("doctor").exit_code == 0
+    leave_index_out(store)
+    result = run_on_full_disk("doctor")
+    assert (result.returncode, "the disk is full" in result.stdout) == (0, True), result.stdout

@@ -54,6 +54,9 @@ def check_privacy(exam: Exam) -> Iterator[Finding]:
 
 def check_index(exam: Exam) -> Iterator[Finding]:
     """The index over words is what one gets by indexing the bodies once more."""
+    if exam.store.is_alone:  # Looking needs a second connection, for which there is no room.
+        yield Finding("not looked at, because the disk is full", is_note=True)
+        return
     ids = [id_ for (id_,) in exam.store.maintenance.rows("select id from segments order by id")]
     chosen = exam.spread(ids, INDEX_SAMPLE)
     exam.expect(len(chosen), len(ids))
