@@ -192,8 +192,9 @@ def joined_lines(data: bytes, opened: Iterable[tuple[int, int]]) -> View | None:
         if not (start and _WORD_BYTE.match(data, start - 1) and _WORD_BYTE.match(data, next_word)):
             continue
         if start != reached:
+            first = max(0, reached, start - _REACH)
             view.add(b"\n\n", start, start)
-            view.add(data[max(0, start - _REACH) : start], max(0, start - _REACH), start)
+            view.add(data[first:start], first, start)
         stop = data.find(line_end or b"\n", next_word, next_word + _REACH)
         reached = stop if stop >= 0 else min(len(data), next_word + _REACH)
         view.add(data[next_word:reached], next_word, reached)
