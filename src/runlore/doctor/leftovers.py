@@ -1,6 +1,6 @@
 """Secrets that are still stored: what today's rules would redact, and where it stands.
 
-Every text of a store is looked at: columns, unpacked segments, native records, digests, carries,
+Every text of a store is looked at: columns, texts of events, native records, digests, carries,
 the words of the index, and the files beside the store. The secrets themselves are not part of the
 answer.
 """
@@ -22,10 +22,10 @@ Step = Callable[[str, int, int], None]
 
 
 class Leftover(msgspec.Struct, frozen=True, kw_only=True):
-    """A place that holds something which the rules would redact."""
+    """A place with text that the current rules would redact."""
 
     place: str
-    """The table of the store, `index` for the words of its index, or the path of a file."""
+    """The table of the store, `bodies` for the texts of events, `index` for the words of its index, or the path of a file."""
     field: str
     """The column, or the number of a line."""
     kind: str
@@ -56,7 +56,6 @@ _SESSION_TABLES = (
         owner="number",
     ),
     _Table("events", ("tool", "native_id", "call_id", "summary", "rest"), event="seq"),
-    _Table("segments", ("body",), event="first_seq"),
     _Table("digests", ("body",)),
     _Table("errors", ("name", "template", "sample", "tool", "how"), event="first_seq"),
     _Table("streams", ("facts", "tally")),
@@ -80,6 +79,10 @@ def find_leftovers(
         for table in _SESSION_TABLES:
             for event, field, kind in _in_rows(store, table, number, redactor):
                 yield Leftover(place=table.name, field=field, kind=kind, session=uid, event=event)
+        # Each by itself, as it was redacted: a segment has no marks between its texts.
+        for seq, body in store.sessions.bodies(uid).items():
+            for kind in _kinds(body, redactor):
+                yield Leftover(place="bodies", field="text", kind=kind, session=uid, event=seq)
         if step:
             step("sessions", done, len(sessions))
     sources = rows("select number, path from sources order by number")

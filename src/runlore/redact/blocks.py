@@ -54,7 +54,7 @@ def _closed(data: bytes, start: int, end: int) -> Span | None:
     """Return the content between the two ends of a key, if most of it is base64."""
     if end - start > _MAX_KEY_BYTES:
         return None
-    runs = [run.span() for run in _RUN.finditer(data, start, end)]
+    runs = [run.span() for run in _RUN.finditer(data, start, end) if _is_random(run.group())]
     if not runs or sum(last - first for first, last in runs) < 0.3 * (end - start):
         return None
     return runs[0][0], _end_of_lines(data, runs[-1][1], end)

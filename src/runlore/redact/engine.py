@@ -242,32 +242,32 @@ class Redactor:
     def _spans_in(self, data: bytes) -> Iterator[_Span]:
         """Find the secrets in one way to read a text."""
         opened = match = self._gate.search(data)
-        at = match.start() if match else len(data)
         is_placed = passed_over = False
-        tries = word_end = 0
-        while at < len(data):
+        tries = _Tries(data)
+        while match:
+            at = match.start()
             is_placed = is_placed or self._placed_gate.match(data, at) is not None
-            span = self._span_at(data, at)
-            at += 1
-            if at > word_end:
-                tries, word_end = 0, _end_of_word(data, at)
-            tries += 1
-            if not span and tries > _MAX_TRIES:
-                at, passed_over = word_end, True
-            while span:
-                yield span
-                if span[2] == "assigned" and (token := self._token_at(data, span[0] - 1)):
-                    yield token
-                at, passed_over = span[1], True
-                span = self._token_after(data, at)
-            passed_over = passed_over or at + _WINDOW < len(data)
-            match = self._next_match(data, at)
-            at = match.start() if match else len(data)
+            spans = self._spans_at(data, at)
+            yield from spans
+            after = max((span[1] for span in spans), default=0) or tries.next_after(at)
+            passed_over = passed_over or after > at + 1 or after + _WINDOW < len(data)
+            match = self._next_match(data, after)
         # The place of a secret may have been passed over inside another secret, or where a match is
         # longer than the window.
         if is_placed or (opened and passed_over and self._placed_gate.search(data, opened.start())):
             yield from self._find_placed(data)
         yield from self._find_spoken(data)
+
+    def _spans_at(self, data: bytes, at: int) -> list[_Span]:
+        """Return the secret that begins here, and the tokens that directly follow it."""
+        spans: list[_Span] = []
+        span = self._span_at(data, at)
+        while span:
+            spans.append(span)
+            if span[2] == "assigned" and (token := self._token_at(data, span[0] - 1)):
+                spans.append(token)
+            span = self._token_after(data, span[1])
+        return spans
 
     def _find_spoken(self, data: bytes) -> Iterator[_Span]:
         """Find passwords that a sentence names."""
@@ -492,9 +492,20 @@ def _end_of(rule: Rule, data: bytes, start: int, limit: int) -> int:
     return end
 
 
-def _end_of_word(data: bytes, at: int) -> int:
-    end = _WORD_END.search(data, at)
-    return end.start() if end else len(data)
+class _Tries:
+    """Counts how often a token was looked for in one word, and gives it up after so many times."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._count = self._word_end = 0
+
+    def next_after(self, at: int) -> int:
+        """Return where to go on after a place at which no secret begins."""
+        if at >= self._word_end:
+            end = _WORD_END.search(self._data, at + 1)
+            self._count, self._word_end = 0, end.start() if end else len(self._data)
+        self._count += 1
+        return at + 1 if self._count <= _MAX_TRIES else max(at + 1, self._word_end)
 
 
 def _leaves(value: Any) -> Iterator[str]:

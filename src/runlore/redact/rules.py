@@ -464,12 +464,16 @@ def _wrapped() -> str:
     opened = [
         f"{lead}[{_ALPHABETS[body[0]]}]*"
         for _, lead, body, *_ in _ROWS
-        if _LITERAL.sub("", lead)[3:]
+        if _shortest_length(lead) > 3
     ]
     return rf"{_START}(?:{'|'.join(sorted(opened))})(\r?\n|\\+r?\\*n)"
 
 
-_LITERAL = re.compile(r"\\|\(\?:|\|.*?\)|\[.*?\](?:\{.*?\})?")
+def _shortest_length(lead: str) -> int:
+    """Return about how many characters a lead has: one for a class, the first of several words."""
+    return len(re.sub(r"\\|\(\?:|\|[^)]*\)|\)|\{.*?\}", "", re.sub(r"\[.*?\]", "x", lead)))
+
+
 WRAPPED = _wrapped()
 WRAPPED_GATE = WRAPPED.replace("/", r"/\\") + r"[ \t+>|0-9:\\-]*[A-Za-z0-9_+/-]{4}"
 

@@ -4,8 +4,8 @@ They were removed before anything was stored, but the agents' own files still ha
 them: revoke each one and create a new one. The same six digits mean the same
 secret. With --json an array (docs/json.md).
 
-With --check, look through everything that is stored for what today's rules would
-redact, and show where it is. Exit status 1 if there is anything.
+With --check, search the whole store and the files beside it for text that the
+current rules would redact, and show where it is. Exit status 1 if there is any.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ class SessionLeak(msgspec.Struct, frozen=True, kw_only=True):
 @as_json(list[SessionLeak], items="", forms={"--check": Answer(list[Leftover], items="")})
 @click.pass_context
 def command(ctx: click.Context, check: bool, chosen: Filter, is_json: bool) -> None:
+    if check and chosen != Filter():
+        raise click.UsageError("--check searches the whole store; leave the filters out")
     if check:
         ctx.exit(check_store(is_json))
     with open_store() as (store, _):
@@ -81,7 +83,12 @@ def check_store(is_json: bool) -> int:
     for one in () if is_json else left:
         echo(describe_leftover(one))
     if not is_json:
-        note(f"{count(len(left), 'place')} with a secret" if left else "no secret is left")
+        note(
+            f"{count(len(left), 'place')} with a secret; `runlore sync` redacts what rules changed"
+            " since then find, and `runlore forget` removes a session"
+            if left
+            else "no secret is left"
+        )
     return 1 if left else 0
 
 
