@@ -68,3 +68,10 @@ def test_the_doctor_calls_no_store_damaged_because_the_disk_is_full(run: Run, st
     leave_index_out(store)
     result = run_on_full_disk("doctor")
     assert (result.returncode, "the disk is full" in result.stdout) == (0, True), result.stdout
+
+
+def test_a_command_that_writes_says_that_the_disk_is_full(run: Run, stored: Path) -> None:
+    leave_index_out(config.load().store)
+    result = run_on_full_disk("mark", "alpha", "--pin")
+    assert (result.returncode, result.stderr.splitlines()[1:]) == (1, [])
+    assert "the disk is full" in result.stderr

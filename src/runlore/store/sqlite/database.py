@@ -68,7 +68,8 @@ class SqliteDatabase(Database):
                 " `runlore sync`"
             ) from None
         except apsw.Error as error:
-            raise StoreError(f"{self.path}: {error}") from None
+            is_full = getattr(error, "extendedresult", 0) in (*_NO_INDEX, apsw.SQLITE_FULL)
+            raise StoreError(f"{self.path}: {'the disk is full' if is_full else error}") from None
         except OSError as error:
             raise StoreError(f"{self.path}: {error.strerror}") from None
 
