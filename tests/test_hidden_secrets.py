@@ -183,6 +183,12 @@ def test_the_result_of_a_call_does_not_bring_back_the_name_of_its_tool(home: Pat
 
 
 # ── hostile text ──────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("sign", [",", "&", ";", "|"])
+def test_many_names_before_a_token_do_not_hide_it(redactor: Redactor, sign: str) -> None:
+    names = sign.join(f"key{n}=primary-key-value{n}" for n in range(40))
+    assert TOKEN not in redactor.text(f"{names}{sign}{TOKEN}")
+
+
 def counted_work(redactor: Redactor, text: str) -> int:
     """Return the number of calls of functions that redacting a text takes."""
     count = 0
@@ -202,7 +208,8 @@ def counted_work(redactor: Redactor, text: str) -> int:
 LEADS = ["xoxb-", "sk-ant-api03-", "ghp_", "AKIA", "SG.", "pat-na1-", "live_", "1000.", "eyJ"]
 UNITS = [
     *LEADS, *(f"{lead}a1a1a1a1a1 " for lead in LEADS),
-    "ghp_a\n", "password=1", "password is ", "пароль: ", "Cookie: a=", "docker login ", "eyJhbGci.", "%41",
+    "ghp_a\n", "password=1", "password is ", "пароль: ", "Cookie: a=", "docker login ",
+    "eyJhbGci.", "%41",
     "\x1b[0m", "://a:b1@", "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----\n",
     "kind: Secret\ndata: abcdefgh\n", "aGVsbG8gd29ybGQgaGVsbG8gd29ybGQg ", "Authorization: ",
 ]  # fmt: skip

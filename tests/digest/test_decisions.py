@@ -88,6 +88,8 @@ OPTIONS = "We can:\n\n**A) One file** - simple\n**B) A folder** - it grows\n\nWh
          "declined: Should I move the parser into a module of its own, with its tests?"),
         (OPTIONS, "b", "chose b: A folder - it grows"),
         (OPTIONS, "let's do A then", "chose A: One file - simple"),
+        ("Shall I drop the old table and all of its backups as well?", "thanks", None),
+        ("Shall I drop the old table and all of its backups as well?", "Great!", None),
         (OPTIONS, "c", None),
         (OPTIONS, "yes", None),
         ("I moved the parser.", "ok", None),

@@ -47,7 +47,7 @@ def test_what_was_stored_without_redaction_is_found_in_every_place(
         ("sessions", "title"),
         ("events", "tool"),
         ("events", "rest"),
-        ("segments", "body"),
+        ("bodies", "text"),
         ("records", "body"),
         ("streams", "facts"),
     }
@@ -78,8 +78,11 @@ def test_files_beside_the_store_are_looked_at(store: Store, root: Path) -> None:
     (home / "lessons").mkdir(parents=True)
     (home / "lessons" / "x.md").write_text(f"one\nuse {SECRET}\n")
     (home / "delivered.jsonl").write_text(json.dumps({"text": f"use {SECRET}"}) + "\n")
+    key = ["-----BEGIN RSA PRIVATE KEY-----", *["MIIEowIBAAKCAQEAq3Jk7Zx81Lm4Np8Rt2Uv6"] * 3]
+    (home / "lessons" / "y.md").write_text("\n".join([*key, "-----END RSA PRIVATE KEY-----"]))
     assert {(Path(one.place).name, one.field) for one in left_in(store)} == {
         ("x.md", "line 2"),
+        ("y.md", "text"),
         ("delivered.jsonl", "line 1"),
     }
 
@@ -92,9 +95,9 @@ def test_the_command_shows_places_and_not_secrets(
     sync(store, redact=False)
     shown = CliRunner().invoke(cli, ["secrets", "--check"])
     assert shown.exit_code == 1
-    assert "segments.body  toy:s1#0" in shown.output
+    assert "bodies.text  toy:s1#0" in shown.output
     assert SECRET not in shown.output
     answer = json.loads(CliRunner().invoke(cli, ["secrets", "--check", "--json"]).stdout)
-    assert {one["place"] for one in answer} >= {"segments", "records"}
+    assert {one["place"] for one in answer} >= {"bodies", "records"}
     sync(store)
     assert CliRunner().invoke(cli, ["secrets", "--check"]).exit_code == 0

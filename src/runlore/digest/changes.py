@@ -136,8 +136,9 @@ def diff_replaced(before: str, after: str) -> tuple[list[str], list[str]]:
 
 
 def _only_in(mine: list[str], other: list[str]) -> tuple[list[str], list[str]]:
-    return [line for line in mine if line not in other], [
-        line for line in other if line not in mine
+    in_mine, in_other = set(mine), set(other)
+    return [line for line in mine if line not in in_other], [
+        line for line in other if line not in in_mine
     ]
 
 

@@ -190,7 +190,7 @@ def _describe_short_answer(answer: str, reply: str) -> str:
     """Return what a short answer means, by the words that it answers; "" if it decides nothing."""
     reply = clean(reply).replace("**", "")
     if choice := _CHOICE.fullmatch(answer):
-        options = re.findall(rf"(?im)^\W*(?:option )?{choice[1]}\W?[).:]\W*(.+)$", reply)
+        options = re.findall(rf"(?im)^[^\w\n]*(?:option )?{choice[1]}\W?[).:]\W*(.+)$", reply)
         return f"chose {choice[1]}: {options[-1]}" if options else ""
     is_yes = _YES.fullmatch(answer) is not None
     if not is_yes and not _NO.fullmatch(answer):
@@ -217,16 +217,19 @@ _OPEN_QUESTION = re.compile(
 )
 """A question that "yes" does not answer."""
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+_POLITE = r"(?!\W*(?:(?:thanks?|thank you|great|perfect|please)\W*)+\Z)"
+"""Polite words alone answer nothing."""
 _YES = re.compile(
-    r"\W*(?:(?:yes|yep|yeah|yup|sure|ok(?:ay)?|please|go(?: ahead| for it)?|do (?:it|that|this|so)"
+    _POLITE + r"\W*(?:(?:yes|yep|yeah|yup|sure|ok(?:ay)?|please|go(?: ahead| for it)?"
+    r"|do (?:it|that|this|so)"
     r"|(?:sounds|looks?) (?:good|great|right)|that'?s (?:right|correct|fine)|correct|agreed?"
     r"|perfect|great|lgtm|let'?s (?:do (?:it|that|this)|go)|make it so|proceed|thanks?"
     r"|ja|oui|sí|si|sim|да|好的?|可以|是的?|はい|お願いします|네)(?:\W+|\Z))+",
     re.IGNORECASE,
 )
 _NO = re.compile(
-    r"\W*(?:(?:no|nope|nah|thanks?|thank you|not (?:now|yet|needed)|skip(?: it)?|leave it|nein|non"
-    r"|não|нет|不用|不要|いいえ|아니요)(?:\W+|\Z))+",
+    _POLITE + r"\W*(?:(?:no|nope|nah|thanks?|thank you|not (?:now|yet|needed)|skip(?: it)?"
+    r"|leave it|nein|non|não|нет|不用|不要|いいえ|아니요)(?:\W+|\Z))+",
     re.IGNORECASE,
 )
 _CHOICE = re.compile(

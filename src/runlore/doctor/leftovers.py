@@ -25,7 +25,8 @@ class Leftover(msgspec.Struct, frozen=True, kw_only=True):
     """A place with text that the current rules would redact."""
 
     place: str
-    """The table of the store, `bodies` for the texts of events, `index` for the words of its index, or the path of a file."""
+    """The table of the store, `bodies` for the texts of events, `index` for the words of its
+    index, or the path of a file."""
     field: str
     """The column, or the number of a line."""
     kind: str
@@ -122,11 +123,22 @@ def _in_files(home: Path, redactor: Redactor, step: Step | None) -> Iterator[Lef
     )
     for done, file in enumerate(files, 1):
         if file.is_file() and not file.is_symlink():
-            for number, line in enumerate(file.read_bytes().splitlines(), 1):
-                for kind in _kinds(line.decode("utf-8", "replace"), redactor):
-                    yield Leftover(place=str(file), field=f"line {number}", kind=kind)
+            yield from _in_file(file, redactor)
         if step:
             step("files", done, len(files))
+
+
+def _in_file(file: Path, redactor: Redactor) -> Iterator[Leftover]:
+    """Look at each line of a file, and then at all of it: a key has several lines."""
+    text = file.read_bytes().decode("utf-8", "replace")
+    in_lines = set[str]()
+    for number, line in enumerate(text.splitlines(), 1):
+        for kind in _kinds(line, redactor):
+            in_lines.add(kind)
+            yield Leftover(place=str(file), field=f"line {number}", kind=kind)
+    for kind in _kinds(text, redactor):
+        if kind not in in_lines:
+            yield Leftover(place=str(file), field="text", kind=kind)
 
 
 def _kinds(value: Any, redactor: Redactor) -> list[str]:

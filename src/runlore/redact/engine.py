@@ -51,7 +51,7 @@ _BLOB = re.compile(rb"[\w+/-]{48}")
 
 # Tokens that may begin in one word. More of them are nonsense, and would be read again and again.
 _MAX_TRIES = 16
-_WORD_END = re.compile(rb"[\s\"'\\]|$")
+_WORD_END = re.compile(rb"[\s\"'\\,;&=?|()]|$")
 # Rounds of redaction. Each finds what the one before has uncovered; a second one is rare.
 _MAX_ROUNDS = 8
 

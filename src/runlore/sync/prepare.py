@@ -38,10 +38,11 @@ MAX_BATCH_RECORDS = 20_000
 """Records that are read at a time: short ones take more memory than their bytes."""
 
 MIN_RECORD_BYTES = 64
-MIN_LATER_RECORD_BYTES = 256
+MIN_LATER_RECORD_BYTES = 96
 MAX_SHORT_RECORDS = 20_000
-"""The mean size of the records of a part that has MAX_BATCH_RECORDS of them, and of one that comes
-after MAX_SHORT_RECORDS. In long transcripts it is 800 and more."""
+"""A part with MAX_BATCH_RECORDS is rejected if they are shorter than MIN_RECORD_BYTES on average,
+or, after the first MAX_SHORT_RECORDS, than MIN_LATER_RECORD_BYTES. In real long transcripts the
+average is 800 bytes or more; the records of a live log may have little more than 100."""
 
 
 class Setting(msgspec.Struct, kw_only=True):

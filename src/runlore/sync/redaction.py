@@ -122,6 +122,12 @@ class Cleaner:
         def clean(text: str) -> str:
             return redactor.text(without_noted(text, secrets))
 
+        if secrets:
+            names = {name: getattr(event, name) for name in EVENT_NAMES}
+            event = msgspec.structs.replace(
+                event,
+                **{name: text and without_noted(text, secrets) for name, text in names.items()},
+            )
         event = self.clean_names(flavor, event)
         cleaned = msgspec.structs.replace(
             event,

@@ -45,9 +45,8 @@ STEPS = 100_000  # Instructions of SQLite between two looks at the clock: some m
 # Folders between a root and a database. The sessions of other programs lie deeper, and are many.
 MAX_DEPTH = 2
 
-# Bytes of a database for each of its sessions, once it has MAX_SMALL_SESSIONS. One message of an
-# agent takes as many.
-MIN_SESSION_BYTES, MAX_SMALL_SESSIONS = 4096, 1000
+# Bytes of a database for each of its sessions, once it has MAX_SMALL_SESSIONS.
+MIN_SESSION_BYTES, MAX_SMALL_SESSIONS = 1024, 1000
 
 SUFFIXES = ("", "-wal", "-journal")
 """What a database consists of: the file, and what was not yet put into it or may have to be taken
@@ -217,13 +216,19 @@ def _distrust(db: apsw.Connection) -> None:
 
 
 def _deny_computed(db: apsw.Connection) -> None:
-    """Deny to read tables with columns that the database computes: they may take any memory."""
-    tables = db.execute("select name, sql from sqlite_schema where type = 'table'")
+    """Deny to read tables with columns that the database computes: they may take any memory.
+
+    SQLite tells no capital from a small letter in names.
+    """
+    tables = db.execute("select lower(name), sql from sqlite_schema where lower(type) = 'table'")
     computed = {name for name, sql in tables if _COMPUTED.search(str(sql))}
+
+    def authorize(action: int, table: str | None, *_: str | None) -> int:
+        is_denied = action == apsw.SQLITE_READ and (table or "").lower() in computed
+        return apsw.SQLITE_DENY if is_denied else apsw.SQLITE_OK
+
     if computed:
-        db.authorizer = lambda action, table, *_: (
-            apsw.SQLITE_DENY if action == apsw.SQLITE_READ and table in computed else apsw.SQLITE_OK
-        )
+        db.authorizer = authorize
 
 
 # `as (…)`; in other places `as` is followed by the name of a type.
