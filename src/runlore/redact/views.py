@@ -179,7 +179,7 @@ def joined_lines(data: bytes, opened: Iterable[tuple[int, int]]) -> View | None:
     """
     line_end = b"\n" if b"\n" in data else b"\\n"
     view, reached = View(), -1
-    for start, end in sorted(_find_longest(data, line_end).union(opened)):
+    for start, end in sorted(_full_line_ends(data, line_end).union(opened)):
         indented = _LINE_START.match(data, end)
         next_word = indented.end() if indented else end
         if not (start and _WORD_BYTE.match(data, start - 1) and _WORD_BYTE.match(data, next_word)):
@@ -194,7 +194,7 @@ def joined_lines(data: bytes, opened: Iterable[tuple[int, int]]) -> View | None:
     return view if reached >= 0 else None
 
 
-def _find_longest(data: bytes, line_end: bytes) -> set[tuple[int, int]]:
+def _full_line_ends(data: bytes, line_end: bytes) -> set[tuple[int, int]]:
     """Return where the longest lines end, if they are long enough to be wrapped."""
     lengths = [len(line) for line in data.split(line_end)]
     longest = max([*lengths, _MIN_WRAPPED])

@@ -84,8 +84,8 @@ def check_store(is_json: bool) -> int:
         echo(describe_leftover(one))
     if not is_json:
         note(
-            f"{count(len(left), 'place')} with a secret: `runlore sync` applies changed rules to what"
-            " is stored, `runlore forget SESSION` removes a session"
+            f"{count(len(left), 'place')} with a secret: `runlore sync` applies changed rules to"
+            " what is stored, `runlore forget SESSION` removes a session"
             if left
             else "no secret is left"
         )
