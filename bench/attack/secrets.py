@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,9 @@ import zstandard
 
 from bench.attack import Result
 from bench.attack._plants import PLACES, Plant, Records, make_plants, traces
+from bench.redact import SHAPES
 from runlore import config
+from runlore.redact.engine import Redactor
 from runlore.store import open_store
 from runlore.sync import pipeline
 
@@ -31,6 +34,41 @@ def attack(scale: float, scratch: Path) -> Iterator[Result]:
         kinds = [plant.kind for plant in stayed]
         note = f"stayed: {', '.join(kinds[:6])}{' …' if len(kinds) > 6 else ''}" if kinds else ""
         yield Result(f"a secret planted: {place}", tried, tried - len(kinds), note)
+    yield slow_text(scale)
+
+
+def slow_text(scale: float) -> Result:
+    """Redact text that is written to be slow: a megabyte may take a second of CPU."""
+    redactor = Redactor(bytes(32))
+    redactor.text("password=abc12345")  # The automaton is compiled.
+    size = round(1_000_000 * scale)
+    taken = {unit: _seconds(redactor, unit, size) / scale for unit in hostile_units()}
+    slow = sorted((unit for unit in taken if taken[unit] > 1), key=lambda unit: -taken[unit])
+    worst = max(taken, key=lambda unit: taken[unit])
+    note = f"worst: {taken[worst]:.1f} s of CPU for a megabyte of {worst[:24]!r}"
+    return Result("a megabyte of slow text, each rule", len(taken), len(taken) - len(slow), note)
+
+
+def hostile_units() -> list[str]:
+    """Return what a text repeats: the openings of all tokens, alone and as near matches."""
+    leads = sorted({lead for shape in SHAPES if (lead := shape.split("<")[0])})
+    return [*leads, *(f"{lead}a1a1a1a1a1 " for lead in leads), *_OTHER_UNITS]
+
+
+_OTHER_UNITS = (
+    *("password=1", "password=1 ", 'password="', "password is ", "pw is a1 ", "пароль: ", "a:1 "),
+    *("Cookie: a=", "-b a=", "docker login ", "mot de passe est ", "_pat=a", "Authorization: "),
+    *("eyJhbGci.", "://a:b1@", "Bearer ", "-u a:", "%41", "%3D ", "\\u0041", "\x1b[0m", "ghp_a\n"),
+    *("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----\n", "Private-Lines: 1\n"),
+    *("kind: Secret\ndata: abcdefgh\n", "aGVsbG8gd29ybGQgaGVsbG8gd29ybGQg ", "x" * 76 + "\n"),
+)
+
+
+def _seconds(redactor: Redactor, unit: str, size: int) -> float:
+    text = unit * (size // len(unit.encode()))
+    began = time.process_time()
+    redactor.text(text)
+    return time.process_time() - began
 
 
 def plant_all(scale: float, scratch: Path) -> Iterator[tuple[str, list[Plant], int]]:

@@ -26,6 +26,7 @@ from runlore.redact import assigned, blocks, rules, sentences, views
 from runlore.redact.key import load_key
 from runlore.redact.randomness import wordlike
 from runlore.redact.rules import RULES_VERSION, Rule
+from runlore.redact.tries import MAX_LEAD_BYTES, Tries
 
 __all__ = ["RULES_VERSION", "Redactor", "Rule", "load_key", "rules_from_config", "without_noted"]
 
@@ -43,15 +44,9 @@ _MARKER = re.compile(rb"(\[redacted:[^\s:\]]{1,64}:[0-9a-f]{6}\])")
 _LONG_PART = re.compile(r"[A-Za-z0-9/][^\s\"'\\]{11,}")
 # Bytes of a match that decide whether it is a secret. The decisions are cached.
 _MAX_JUDGED_BYTES = 1024
-# Bytes that decide which rule a token belongs to. The limit matters where tokens begin inside each
-# other: otherwise each would be read to its end.
-_MAX_LEAD_BYTES = 256
 # Inside an image or a signature anything can look like a token.
 _BLOB = re.compile(rb"[\w+/-]{48}")
 
-# Tokens that may begin in one word. More of them are nonsense, and would be read again and again.
-_MAX_TRIES = 16
-_WORD_END = re.compile(rb"[\s\"'\\,;&=?|()]|$")
 # Rounds of redaction. Each finds what the one before has uncovered; a second one is rare.
 _MAX_ROUNDS = 8
 
@@ -241,17 +236,24 @@ class Redactor:
 
     def _spans_in(self, data: bytes) -> Iterator[_Span]:
         """Find the secrets in one way to read a text."""
-        opened = match = self._gate.search(data)
+        opened = self._gate.search(data)
+        at = opened.start() if opened else len(data)
         is_placed = passed_over = False
-        tries = _Tries(data)
-        while match:
-            at = match.start()
+        tries = Tries(data)
+        while at < len(data):
+            if step := tries.known_step(at):
+                at, passed_over = at + step, True
+                continue
             is_placed = is_placed or self._placed_gate.match(data, at) is not None
             spans = self._spans_at(data, at)
             yield from spans
             after = max((span[1] for span in spans), default=0) or tries.next_after(at)
             passed_over = passed_over or after > at + 1 or after + _WINDOW < len(data)
             match = self._next_match(data, after)
+            following = match.start() if match else len(data)
+            if not spans:
+                tries.learn(at, following - at)
+            at = following
         # The place of a secret may have been passed over inside another secret, or where a match is
         # longer than the window.
         if is_placed or (opened and passed_over and self._placed_gate.search(data, opened.start())):
@@ -303,16 +305,16 @@ class Redactor:
         return None
 
     def _token_at(self, data: bytes, at: int) -> _Span | None:
-        numbers = self._leads.Match(data[at : at + _MAX_LEAD_BYTES])
+        numbers = self._leads.Match(data[at : at + MAX_LEAD_BYTES])
         if not numbers:
             return None
         candidates, pattern = _candidates(tuple(sorted(numbers)))
-        match = pattern.match(data, at, at + _MAX_LEAD_BYTES) or pattern.match(data, at)
+        match = pattern.match(data, at, at + MAX_LEAD_BYTES) or pattern.match(data, at)
         if not match:
             return None
         start, end = match.span(match.lastindex)
         rule = candidates[match.lastindex - 1]
-        is_cut = end == at + _MAX_LEAD_BYTES
+        is_cut = end == at + MAX_LEAD_BYTES
         judged = (
             _end_of(rule, data, start, start + _MAX_JUDGED_BYTES)
             if is_cut
@@ -490,22 +492,6 @@ def _options(*, utf8: bool = False) -> Any:
 def _end_of(rule: Rule, data: bytes, start: int, limit: int) -> int:
     end: int = _compile(rule.pattern).match(data, start, limit).end()
     return end
-
-
-class _Tries:
-    """Counts how often a token was looked for in one word, and gives it up after so many times."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._count = self._word_end = 0
-
-    def next_after(self, at: int) -> int:
-        """Return where to go on after a place at which no secret begins."""
-        if at >= self._word_end:
-            end = _WORD_END.search(self._data, at + 1)
-            self._count, self._word_end = 0, end.start() if end else len(self._data)
-        self._count += 1
-        return at + 1 if self._count <= _MAX_TRIES else max(at + 1, self._word_end)
 
 
 def _leaves(value: Any) -> Iterator[str]:
