@@ -40,6 +40,8 @@ from runlore.testing import Fixture, check_breakage, check_noise, iter_fixtures
 
 NOISE, BREAKAGES, FILES, SYNCS = 200, 100, 40, 3
 """Trials for each fixture at scale 1: damaged records, wrong values, damaged files, whole syncs."""
+FEW = 0.05
+"""Trials for each fixture below which not every agent has its turn."""
 MAX_TRIAL_S = 10
 MAX_MORE_BYTES = 1 << 30
 """Memory that the trials of one fixture may take beyond what the process has."""
@@ -72,14 +74,15 @@ def attack(scale: float, scratch: Path) -> Iterator[Result]:
 
 def share_out(fixtures: list[Fixture], each: float) -> Iterator[tuple[Fixture, int]]:
     """Yield fixtures with their number of trials. Below one trial each, some get none, but every
-    agent has its turn."""
+    agent has its turn unless there are very few."""
     if each >= 1:
         yield from ((fixture, round(each)) for fixture in fixtures)
         return
     rng = random.Random("fixtures")
     first = {fixture.agent: fixture for fixture in rng.sample(fixtures, len(fixtures))}
     for fixture in fixtures:
-        if first[fixture.agent] is fixture or rng.random() < each:
+        has_turn = first[fixture.agent] is fixture and each >= FEW
+        if has_turn or rng.random() < max(each, FEW):
             yield fixture, 1
 
 
