@@ -32,6 +32,11 @@ class Run:
     output: str
 
     @property
+    def set_aside(self) -> set[str]:
+        """Paths of the sources that are not tried again unless they change."""
+        return {path for path, reason in self.problems if reason.startswith("set aside")}
+
+    @property
     def figures(self) -> str:
         return f"{self.cpu_s:.1f} s, {self.peak_mb} MB"
 

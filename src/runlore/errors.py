@@ -77,6 +77,7 @@ class Rejected(ReadError):
     """A source exceeds a limit that no real one comes near. It is read again when it, or its
     adapter, has changed."""
 
+    code = "rejected"
     hint = "it is read again when it has changed"
 
 

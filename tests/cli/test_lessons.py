@@ -639,7 +639,7 @@ def test_a_look_back_is_printed_packed_and_written(run: Run, met: None, tmp_path
     assert file.read_text().startswith("<!doctype html>")
     assert (
         "is an instruction to you"
-        in run("retro", "--days", "3650", "--pack", "--html", str(file)).stdout
+        in run("retro", "--days", "3650", "--pack", "--html", str(file), "--force").stdout
     )
     data = json.loads(run("retro", "--days", "3650", "--json").stdout)
     assert (data["sessions"], [one["repo"] for one in data["suggestions"]]) == (4, ["acme/shop"])

@@ -1,11 +1,9 @@
 """Show which sessions contained secrets, but not the secrets.
 
-They were removed before anything was stored, but the agents' own files still have
-them: revoke each one and create a new one. The same six digits mean the same
-secret. With --json an array (docs/json.md).
-
-With --check, search the whole store and the files beside it for text that the
-current rules would redact, and show where it is. Exit status 1 if there is any.
+They were removed before anything was stored, but the agents' own files have
+them: revoke each one. The same six digits mean the same secret. --check
+searches the store, and the files beside it, for text that the present rules
+would redact; exit status 1 if there is any. --json prints an array.
 """
 
 from __future__ import annotations

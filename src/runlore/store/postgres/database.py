@@ -126,29 +126,30 @@ class PostgresDatabase(Database):
                 f"{self.url}: the schema of its search_path does not exist, or this role may not"
                 " use it; create it, or `grant usage on schema`"
             )
-        if self.has_table("runlore_migrations"):
+        tables = self.tables()
+        if "runlore_migrations" in tables:
             return int(self.one("select coalesce(max(number), 0) from runlore_migrations")[0])
-        is_marked = self.has_table("runlore_format") or self.has_table("migrations")
-        if is_marked and self.has_table("sessions") and self.has_table("streams"):
+        if tables >= {"sessions", "streams"} and tables & {"runlore_format", "migrations"}:
             raise StoreTooOld(
                 f"{self.url} was made by a development version of runlore, which this one cannot"
                 " read; name an empty database or schema, and run `runlore sync`"
             )
-        if self.has_table("sessions"):
+        if "sessions" in tables:
             raise StoreError(
                 f"{self.url} is a database of something else; name another, or a schema:"
                 " ?options=-csearch_path%3Dname"
             )
         return 0
 
-    def has_table(self, table: str) -> bool:
-        """Return True if the schema of the store has a table of this name."""
+    def tables(self) -> set[str]:
+        """Return the tables of the store's schema, all as of one moment: another process may be
+        about to create them."""
         # Not `to_regclass`, which may not know a table that another process has just created.
         sql = (
-            "select 1 from pg_class where relname = ? and relnamespace ="
+            "select relname from pg_class where relkind in ('r', 'p') and relnamespace ="
             " current_schema()::regnamespace"
         )
-        return self.one(sql, (table,)) is not None
+        return {name for (name,) in self.all(sql)}
 
     def close(self) -> None:
         self.connection.close()

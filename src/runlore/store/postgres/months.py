@@ -100,7 +100,7 @@ class Months:
                 for table in PARTITIONED
             ):
                 continue
-            if self.db.has_table(partition("segments", month)):
+            if partition("segments", month) in self.db.tables():
                 self.db.execute(
                     f"drop table {', '.join(partition(table, month) for table in PARTITIONED)}"
                 )

@@ -86,13 +86,14 @@ class PostgresRetention(SqlRetention):
         self._wait_for_older()
         # The bytes of deleted rows stay until their table is rewritten. That locks the table, so
         # only partitions from which rows were deleted are rewritten.
+        tables = self.db.tables()
         parts = [
             partition(table, month)
             for month in sorted(self.db.months.emptied)
             for table in PARTITIONED
         ]
         for table in (
-            *filter(self.db.has_table, parts),
+            *(part for part in parts if part in tables),
             "sessions",
             "streams",
             "records",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -56,9 +55,9 @@ def new_backup(path: Path) -> Iterator[Path]:
     part = None
     try:
         _remove_abandoned(path.parent)
-        handle, name = tempfile.mkstemp(prefix=f"{_own_prefix()}{os.getpid()}.", dir=path.parent)
-        os.close(handle)
-        part = Path(name)
+        name = f"{_own_prefix()}{os.getpid()}.{os.urandom(4).hex()}"
+        os.close(os.open(path.parent / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        part = path.parent / name
         yield part
         with open(part, "rb") as file:
             os.fsync(file.fileno())
