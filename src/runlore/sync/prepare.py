@@ -28,7 +28,7 @@ from ..text.task_ref import task_ref
 from ..text.titles import weak_title
 from ..timeline import PAUSE
 from .deltas import DeltaBuilder, ParentLinks, follow_aliases
-from .redaction import Cleaner, RedactSetting, Secrets, redact_setting
+from .redaction import Cleaner, RedactSetting, Secrets, redact_setting, replace_names
 
 BATCH_BYTES = 8 * 1024 * 1024
 """The part of a source that is read at a time. Memory is a small multiple of it in each process; a
@@ -251,7 +251,7 @@ class Preparer:
             skips=normalized.skips,
             size=reading.position.offset - start.offset,
             is_gone=job.stored_records is not None,
-            calls=self._cleaner.clean_calls(calls) if self._cleaner.is_on else calls,
+            calls=self._cleaner.clean_calls(calls),
         )
 
     def _build_deltas(
@@ -264,6 +264,7 @@ class Preparer:
             for uid, facts in normalized.facts.items()
         }
         links, twins = ParentLinks(followed), normalized.twins
+        unclean = self._cleaner.unclean_names(normalized.events)
         for event, body, parent, original in zip(
             normalized.events,
             normalized.bodies,
@@ -277,8 +278,8 @@ class Preparer:
             if secrets and event.record in secrets:
                 event, body = self._cleaner.clean_event(flavor, event, body, secrets[event.record])
                 data = body.encode("utf-8", "replace")
-            elif self._cleaner.is_on:
-                event = self._cleaner.clean_names(flavor, event)
+            elif unclean:
+                event = replace_names(flavor, event, unclean)
             if (summary := event.summary) is not None and len(summary) > SUMMARY_LENGTH:
                 # Nobody else has the event yet, so it is changed and not copied.
                 force_setattr(event, "summary", shorten(summary))

@@ -3,6 +3,7 @@ the rules are newer."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,6 @@ CALL_TEXTS = ("provider", "model", "tier", "region", "request_id")
 
 EVENT_NAMES = ("tool", "model", "cwd", "git_branch", "native", "call_id")
 """The fields of an event that may come from another record than its own."""
-
-MAX_NAMES = 10_000
 
 Secrets = dict[int, dict[str, str]]
 """By the number of a record: its secrets, each with its mark."""
@@ -71,12 +70,6 @@ class Cleaner:
     def __init__(self, setting: RedactSetting | None) -> None:
         self._redactor = None if setting is None else _make_redactor(setting)
         self.version = self._redactor.version if self._redactor else ""
-        self._names: dict[str, str] = {}
-
-    @property
-    def is_on(self) -> bool:
-        """True if secrets are removed."""
-        return self._redactor is not None
 
     @property
     def hits(self) -> dict[str, int]:
@@ -122,56 +115,46 @@ class Cleaner:
         def clean(text: str) -> str:
             return redactor.text(without_noted(text, secrets))
 
-        if secrets:
-            names = {name: getattr(event, name) for name in EVENT_NAMES}
-            event = msgspec.structs.replace(
-                event,
-                **{name: text and without_noted(text, secrets) for name, text in names.items()},
-            )
-        event = self.clean_names(flavor, event)
+        names = {text: clean(text) for text in _names_of(event)}
         cleaned = msgspec.structs.replace(
-            event,
+            replace_names(flavor, event, names),
             summary=event.summary and clean(event.summary),
             files=tuple(clean(file) for file in event.files),
             refs=tuple(clean(ref) for ref in event.refs),
         )
         return cleaned, clean(body)
 
-    def clean_names(self, flavor: str, event: SessionEvent) -> SessionEvent:
-        """Return an event without secrets in its names, which may come from another record.
+    def unclean_names(self, events: Iterable[SessionEvent]) -> dict[str, str]:
+        """Return the names in events that have secrets, each as it may be stored.
 
-        A result has the name of its call's tool, and any event the folder, branch and model that
-        the adapter remembers. Names repeat, so each is looked at once.
+        A name may come from another record than its event: a result has the name of its call's
+        tool, and any event the folder, branch and model that the adapter remembers.
         """
-        names = {name: text for name in EVENT_NAMES if (text := getattr(event, name)) is not None}
-        clean = {name: self._clean_name(text) for name, text in names.items()}
-        native = event.native_id
-        if native is not None and self._clean_name(native) != native:
-            clean["native_id"] = hidden_id(flavor, native)
-        return event if clean == names else msgspec.structs.replace(event, **clean)
+        return self._unclean({text for event in events for text in _names_of(event)})
 
-    def _clean_name(self, text: str) -> str:
-        if text not in self._names:
-            if len(self._names) >= MAX_NAMES:
-                self._names.clear()
-            self._names[text] = self.clean_text(text)
-        return self._names[text]
+    def _unclean(self, names: set[str]) -> dict[str, str]:
+        """Return those of the names that have secrets, as they may be stored: mostly none."""
+        redactor = self._redactor
+        # One look at all of them together is enough to see that there is nothing.
+        joined = "\n".join(names).encode("utf-8", "surrogatepass")
+        if redactor is None or not redactor.suspects([joined]):
+            return {}
+        return {name: clean for name in names if (clean := redactor.text(name)) != name}
 
     def clean_calls(self, calls: list[LedgerCall]) -> list[LedgerCall]:
         """Return the calls without secrets: one may stand where the model should."""
+        every = [call for entry in calls for call in (entry.call, *entry.superseded)]
+        unclean = self._unclean({text for call in every for text in _texts_of(call).values()})
+        if not unclean:
+            return calls
         return [
             msgspec.structs.replace(
                 entry,
-                call=self._clean_call(entry.call),
-                superseded=tuple(map(self._clean_call, entry.superseded)),
+                call=_clean_call(entry.call, unclean),
+                superseded=tuple(_clean_call(call, unclean) for call in entry.superseded),
             )
             for entry in calls
         ]
-
-    def _clean_call(self, call: Call) -> Call:
-        texts = {name: text for name in CALL_TEXTS if (text := getattr(call, name))}
-        clean = {name: self._clean_name(text) for name, text in texts.items()}
-        return call if clean == texts else msgspec.structs.replace(call, **clean)
 
     def clean_carry(self, carry: bytes) -> bytes:
         redactor = self._redactor
@@ -182,6 +165,35 @@ class Cleaner:
 
     def clean_text(self, text: str) -> str:
         return self._redactor.text(text) if self._redactor else text
+
+
+def replace_names(flavor: str, event: SessionEvent, names: Mapping[str, str]) -> SessionEvent:
+    """Return an event with other names in place of some."""
+    changes = {
+        field: names[text]
+        for field in EVENT_NAMES
+        if (text := getattr(event, field)) in names and names[text] != text
+    }
+    native = event.native_id
+    if native is not None and names.get(native, native) != native:
+        changes["native_id"] = hidden_id(flavor, native)
+    return msgspec.structs.replace(event, **changes) if changes else event
+
+
+def _names_of(event: SessionEvent) -> Iterator[str]:
+    for field in (*EVENT_NAMES, "native_id"):
+        if text := getattr(event, field):
+            yield text
+
+
+def _clean_call(call: Call, names: Mapping[str, str]) -> Call:
+    texts = _texts_of(call)
+    changes = {field: names[text] for field, text in texts.items() if text in names}
+    return msgspec.structs.replace(call, **changes) if changes else call
+
+
+def _texts_of(call: Call) -> dict[str, str]:
+    return {field: text for field in CALL_TEXTS if (text := getattr(call, field))}
 
 
 def _make_redactor(setting: RedactSetting) -> Redactor:
