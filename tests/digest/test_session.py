@@ -338,11 +338,18 @@ def test_commands_are_read_out_of_the_program_that_runs_them(line: Timeline) -> 
     line.call(program, "ok", exit_code=0)
     line.call("const r = await tools.search({ query: 'x' });", "none")
     line.call("cell_id: 24\nyield_time_ms: 1000", "still running")
+    line.call("shellId: 22\ndelay: 5", "still running")
+    line.call("configuration: Debug", "built")
     made = line.digest
     assert [run.command for run in made.commands] == [
         "git status --short", "sed -n '1,9p' \"a b.py\"",
     ]  # fmt: skip
     assert made.files_read == ("a b.py",)
+
+
+def test_what_git_keeps_for_itself_is_no_file_of_the_work(line: Timeline) -> None:
+    line.call("cat .git/config src/a.py build.log", "x", exit_code=0)
+    assert line.digest_in("/w/api").files_read == ("src/a.py", "build.log")
 
 
 def test_a_subagent_is_a_call_that_gives_a_task(line: Timeline) -> None:

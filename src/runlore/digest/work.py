@@ -72,7 +72,7 @@ def _add_command_files(work: Work, attempt: Attempt, commands: list[str], root: 
     for command in commands:
         for name in shown_files(command):
             path = root.relative(name, attempt.call.cwd)
-            if root.has(path):
+            if root.has(path) and not _IN_GIT.search(path):
                 work.read[path] = None
         may_write = MAY_WRITE.search(command.encode("utf-8", "replace"))
         for name in changed_files(command) if may_write else ():
@@ -81,6 +81,7 @@ def _add_command_files(work: Work, attempt: Attempt, commands: list[str], root: 
                 work.edited.setdefault(path, 0)
 
 
+_IN_GIT = re.compile(r"(?:^|/)\.git(?:/|$)")
 _NO_SOURCE = re.compile(
     r"(?:^|/)(?:\.git|node_modules|\.venv|dist|build|target|__pycache__)(?:/|$)"
     r"|\.(?:log|out|err|pid|tmp|bak|backup|egg-info)$"
@@ -140,12 +141,12 @@ def iter_commands(shell: str) -> list[str]:
     """Return the commands of a shell call.
 
     Some agents run commands from a program of their own: its other calls are no commands, and
-    neither is waiting for one that was started before.
+    neither are arguments that only name a shell, to wait for it or to stop it.
     """
     if _PROGRAM.match(shell):
         found = (match[1] or match[2] or match[3] for match in _PROGRAM_COMMAND.finditer(shell))
         return [_ESCAPED.sub(r"\1", command.replace("\\n", "\n")) for command in found]
-    return [] if _WAITS.match(shell) else [shell]
+    return [] if _ARGUMENTS.match(shell) else [shell]
 
 
 _PROGRAM = re.compile(
@@ -156,7 +157,7 @@ _PROGRAM_COMMAND = re.compile(
     r"""\b(?:cmd|command)['"]?:\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`)"""
 )
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_WAITS = re.compile(r"\s*(?:cell_id|session_id|timeout_ms): ")
+_ARGUMENTS = re.compile(r"\s*\w+: ")
 
 
 def _test_run(attempt: Attempt, text: str, bodies: Mapping[int, str]) -> TestRun:
