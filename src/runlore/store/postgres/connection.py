@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import selectors
 import sys
 import threading
 import time
@@ -69,6 +70,9 @@ thread that sends has to run often."""
 
 MAX_CANCEL_S = 2
 """Maximum seconds for telling a server that nobody waits for its answer."""
+
+CANCEL_AGAIN_S = 0.1
+"""Seconds without an answer after which a statement is cancelled again."""
 
 MAX_START_S = 0.1
 """Maximum seconds until a thread that was started runs."""
@@ -402,9 +406,21 @@ class PostgresConnection:
         """
         try:
             with suppress(psycopg.Error):
-                self._line.cancel_safe(timeout=MAX_CANCEL_S)
+                self._cancel()
         finally:  # Also if this is interrupted again.
             self._line.close()
+
+    def _cancel(self) -> None:
+        """Cancel the running statement, and wait a moment for the server's answer.
+
+        A request that arrives before the statement begins has no effect, so it is sent again.
+        """
+        until = time.monotonic() + MAX_CANCEL_S
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._line.fileno(), selectors.EVENT_READ)
+            self._line.cancel_safe(timeout=MAX_CANCEL_S)
+            while not selector.select(CANCEL_AGAIN_S) and time.monotonic() < until:
+                self._line.cancel_safe(timeout=MAX_CANCEL_S)
 
     def _end(self) -> None:
         if self._has_begun and self._share is not None:
