@@ -287,7 +287,7 @@ def test_a_success_far_away_or_for_another_request_fixes_nothing() -> None:
     looks = [("ls", "a", FINE)] * 60
     broken: Turn = ("make", "a.c:1:2: error: no type named x", FAILED)
     assert only(broken, edit("/w/a.c"), *looks, ("make", "", FINE)).fixed_seq is None
-    turns = (broken, edit("/w/a.c"), *looks[:20], ("make", "", FINE))
+    turns = (broken, edit("/w/a.c"), *looks[:14], ("make", "", FINE))
     assert only(*turns).is_shown
     events, bodies = session(*turns)
     prompt = SessionEvent(session_uid=UID, seq=2 * len(turns) + 5, kind="user_msg", role="user")

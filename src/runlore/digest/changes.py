@@ -161,6 +161,19 @@ def _edit_lines(edit: str, signs: str) -> list[str]:
     ]
 
 
+def differs_twice(before: str, after: str) -> bool:
+    """Return True if two edits were made in different places, and the second also lacks lines that
+    the first one adds: either may be why the first one was refused."""
+    if _edit_place(before) == _edit_place(after):
+        return False
+    return bool(_only_in(_edit_lines(before, "+"), _edit_lines(after, "+"))[0])
+
+
+def count_changed_lines(diff: str) -> int:
+    """Return how many lines an edit removes and adds."""
+    return sum(map(_is_changed, diff.splitlines()))
+
+
 def removed_lines(diff: str) -> set[str]:
     """Return the lines that an edit removes, without blanks around them."""
     return _stripped(diff, "-") - _stripped(diff, "+")

@@ -8,8 +8,6 @@ is left out: a missed correction costs less than a wrong one.
 from __future__ import annotations
 
 ENGLISH_OPENINGS = (
-    r"(?:wait|hold on|hang on)\b(?! (?:for|until|till|a (?:bit|moment|minute))\b)"
-    r"(?!,? (?:what|how|where|which|who|when|can|could)\b)",
     r"(?:stop\b(?! (?:the (?:server|app|process|container|service|run)|here|for|after|when|once)\b)"
     r"|undo\b|revert\b|roll ?back\b|(?:go|(?:bring|put|change) (?:it|that|them|the \w+)) back\b)",
     r"(?:don'?t|do not|please don'?t|never|you (?:should|must)(?:n'?t| not))"
@@ -29,11 +27,8 @@ ENGLISH_OPENINGS = (
     r"|were supposed|should have|shouldn'?t|are wrong|keep |still |left out|changed the)",
     r"i (?:said|meant|asked (?:you|for)|told you|wanted you)\b",
     r"i mean\b(?!ing)",
-    r"i actually (?:want|wanted|meant|need|asked|prefer|don'?t)\b",
     r"i (?:didn'?t|did not) (?:ask|want|mean|say|find)\b",
-    r"i (?:don'?t|do not) (?:want|like|see (?:the|any|it|them|that|this))\b",
     r"i still (?:see|get|have|don'?t|can'?t)\b",
-    r"i (?:don'?t|do not) think (?:we need|that'?s|this|it|the)\b",
     r"i(?:'m| am|m| was) talking about\b",
     r"actually,? (?:no\b|not\b|don'?t\b|make\b|use\b|let'?s\b|i (?:want|meant|need|prefer|don'?t)"
     r"|we (?:should|don'?t|want)|revert|undo|change (?:it|that)|keep\b)",
@@ -41,17 +36,28 @@ ENGLISH_OPENINGS = (
     r"but (?:(?:could|can) we not|i (?:thought|said|asked|meant)|again[:,]"
     r"|you (?:said|didn'?t|did not|still|forgot)|it (?:still|doesn'?t|isn'?t)"
     r"|that'?s (?:not|wrong)|[^?!]{1,60}(?:\bnot\b|n't\b))",
-    r"(?:shouldn'?t|isn'?t|didn'?t) (?:it|this|that|we|you|i|the)\b",
-    r"we (?:don'?t|do not) (?:need|want|use)\b",
     r"(?:oh no|fgs|wtf|wth|argh|nooo*)\b",
     r"are you sure\b[^?]{0,200}\?\s*(?!(?:please|can you|could you|just)\b)\S+(?:\s+\S+){3}",
     r"the (?:(?:real|actual) (?:issue|problem) is\b|(?:issue|problem) is [^.]{2,80}\bnot\b)",
     r"let'?s (?:not|instead)\b",
+    r"no need (?:to|for)\b",
     r"something (?:broke|is (?:broken|off|wrong))",
     r"(?:again[,:]|as i said|like i said)",
     r"not (?:like that|what i|that one|good enough|quite|exactly)\b",
     r"(?:please )?(?:keep|leave|restore|put back) the (?:old|original|previous|existing)\b",
 )
+OPINIONS = (
+    r"(?:wait|hold on|hang on)\b(?! (?:for|until|till|a (?:bit|moment|minute))\b)"
+    r"(?!,? (?:what|how|where|which|who|when|why|can|could)\b)",
+    r"i actually (?:want|wanted|meant|need|asked|prefer|don'?t)\b",
+    r"i (?:don'?t|do not) (?:want|like|see (?:the|any|it|them|that|this))\b",
+    r"i (?:don'?t|do not) think (?:we need|that'?s|this|it|the)\b",
+    r"(?:shouldn'?t|isn'?t|didn'?t) (?:it|this|that|we|you|i|the)\b",
+    r"we (?:don'?t|do not) (?:need|want|use)\b",
+    r"[^.?!]{0,60}\bi thoug\w+\b(?! (?:about|of|it (?:would|might|could))\b)",
+)
+"""Beginnings that reject something if the agent has changed files. Where it has only talked, they
+belong to the talk."""
 STRONG_PHRASES = (
     r"not what i (?:asked|meant|want|said)",
     r"\bdon'?t do (?:that|this|it)\b",
@@ -70,10 +76,12 @@ ENGLISH_PHRASES = (
     r"\byou didn'?t (?:do|use|add|push|change|fix|update)\b",
     r"\byou (?:marked|changed|removed|deleted|added|used|put) .{2,80}\bbut\b",
     r"\bthat'?s (?:wrong|incorrect|not (?:right|correct|what))\b",
-    r"\b(?:is|are|was) (?:not (?:good enough|right|correct|true|needed|necessary)|unnecessary"
-    r"|wrong|incorrect|overkill)\b|\bover-?engineered\b",
+    r"\b(?:is|are|was) (?:(?:also|just|still|completely|totally|quite) )?(?:not (?:good enough|right"
+    r"|correct|true|needed|necessary)|unnecessary|redundant|superfluous|wrong|incorrect|overkill)\b"
+    r"|\bover-?engineered\b",
     r"\byou(?:'re| are) (?:wrong|missing|not|still|confus\w+|assuming|overcomplicat\w+)\b",
-    r"\b(?:should be|want|it'?s|is|are)\b[^.?!]{1,60}, not\b",
+    r"\b(?:should be|want|it'?s)\b[^.?!]{1,60}, not\b",
+    r"\bbut (?:i never|it (?:never|just|only|exits?|exited|crashe[sd]|failed|fails)|nothing)\b",
     r"\b(?:makes? no|n'?t make(?: any)?|not make(?: any)?) sense\b",
     r"\b(?:got|go|get|did) (?:this|that|it) wrong\b",
     r"\bdon'?t like (?:it|this|that|how)\b",
@@ -88,11 +96,11 @@ ENGLISH_PHRASES = (
     r"\b(?:looks?|shows?|feels?|seems?)(?: like)? (?:a )?(?:worse|wrong|broken|off|weird"
     r"|terrible|bad|ugly|outdated)\b",
     r"\bhas nothing to do with\b",
-    r"\b(?:use|make|do|try|go with|put|call|parse|keep)\b.{1,60}\binstead\b"
+    r"\b(?:use|make|do|try|go with|put|call|parse|keep|create|write|show|return|build)\b.{1,60}"
+    r"\binstead\b"
     r"(?=\s*(?:[.!?,]|$|of\b))",
     r"\buse [\w./@-]*\w,? (?:and )?not \S+",
     r"\bshould (?:have been|not have|n'?t have)\b",
-    r"\bi thoug\w+\b(?! (?:about|of|it (?:would|might|could))\b)",
     r"\bworked (?:fine|well|before|earlier|until)\b|\bused to work\b",
     r"\bplease keep (?:that|the (?:old|same|original|previous))\b",
 )
@@ -222,7 +230,7 @@ PHRASES = (
     r"\b(?:sigue sin|no) funciona(?:r|ndo)?\b",
     r"\bnão (?:está )?funciona(?:ndo)?\b",
     r"\bnon funziona\b|\bwerkt (?:nog steeds )?niet\b|\bне работает\b",
-    r"(?:还是|仍然|依然)(?:不行|不对|报错|有问题|没有)|(?:先|请|帮我)?(?:回退|撤销|改回)",
+    r"不太(?:好|对|行|合适)|(?:还是|仍然|依然)(?:不行|不对|报错|有问题|没有)|(?:先|请|帮我)?(?:回退|撤销|改回)",
     r"(?:ではなく|じゃなくて|しないで|動かない|動きません|戻して)",
     r"(?:말고|하지 ?마|안 ?됩니다|안 ?돼요|되돌려)",
 )

@@ -21,6 +21,7 @@ from .correction_words import (
     ENGLISH_OPENINGS,
     ENGLISH_PHRASES,
     OPENINGS,
+    OPINIONS,
     PHRASES,
     REDIRECTS,
     STRONG_PHRASES,
@@ -41,6 +42,7 @@ class _Context(msgspec.Struct):
     has_worked: bool = False
     was_stopped: bool = False
     calls: int = 0
+    has_edited: bool = False
     reply: str = ""
     """The last words of the agent."""
 
@@ -63,6 +65,7 @@ def find_corrections(events: Iterable[SessionEvent], bodies: Mapping[int, str]) 
         elif event.role == "assistant" or kind in CALL_KINDS:
             context.has_worked, context.was_stopped = True, False
             context.calls += kind in CALL_KINDS
+            context.has_edited = context.has_edited or event.action == "edit"
             if kind == "assistant_msg":
                 context.reply = bodies.get(event.seq) or context.reply
     return corrections
@@ -111,8 +114,17 @@ def _find_correction(message: str, context: _Context) -> str:
         return text if _redirects(low) else ""
     if _pastes_failure(message, context):
         return text
-    is_rejected = rejects(text, is_answer=_asks(context.reply)) and not _only_doubts(low)
-    return text if is_rejected else ""
+    is_answer = _asks(context.reply)
+    is_rejected = rejects(text, is_answer=is_answer) or (
+        context.has_edited and not is_answer and _is_opinion(low)
+    )
+    return text if is_rejected and not _only_doubts(low) else ""
+
+
+def _is_opinion(low: str) -> bool:
+    """Return True for an opinion on what the agent did, as long as nothing is asked."""
+    start, _ = _after_lead_in(low)
+    return _OPINIONS.match(low, start) is not None and not _QUESTION.match(low, start)
 
 
 def _only_doubts(low: str) -> bool:
@@ -122,7 +134,7 @@ def _only_doubts(low: str) -> bool:
     return low.endswith(("?", "？")) and not is_no and is_plain
 
 
-_BLAMES = re.compile(r"\b(?:you|i thought)\b")
+_BLAMES = re.compile(r"\byou\b")
 
 
 def _redirects(low: str) -> bool:
@@ -132,10 +144,25 @@ def _redirects(low: str) -> bool:
     """
     if _goes_on(low) or _STATUS.match(low):
         return False
-    start, _ = _after_lead_in(low)
-    return rejects(low) or (
-        not _is_question(low) and _REDIRECTS.match(low[:_PHRASE_CHARS], start) is not None
-    )
+    start, is_no = _after_lead_in(low)
+    if is_no or _STRONG_PHRASES.search(low) or _is_opinion(low):
+        return True
+    if low.endswith(("?", "？")) or _is_question(low) or _ADDS.match(low):
+        return False
+    if rejects(low) or _REDIRECTS.match(low[:_PHRASE_CHARS], start):
+        return True
+    return _NEW_TASK.match(low, start) is None and len(_WORDS.findall(low)) >= MIN_WORDS
+
+
+MIN_WORDS = 3
+"""Words that a message to a stopped agent needs to say what is wrong."""
+_WORDS = re.compile(r"\w+")
+_ADDS = re.compile(r"(?:also|and also|additionally|one more|another thing|btw|by the way)\b")
+_NEW_TASK = re.compile(
+    r"(?:now|next|then|add|create|implement|write|review|commit|push|merge|explain|give|show|check"
+    r"|list|read|find|search|summari[sz]e|tell)\b"
+)
+"""How a new task begins, as far as it says nothing of the old one."""
 
 
 def _is_question(low: str) -> bool:
@@ -207,13 +234,14 @@ _LEAD_IN = re.compile(
 _OPENINGS = re.compile(
     "|".join([*ENGLISH_OPENINGS, *(each for words in OPENINGS.values() for each in words)])
 )
+_OPINIONS = re.compile("|".join(OPINIONS))
 _REDIRECTS = re.compile("|".join(REDIRECTS), re.DOTALL)
 _STRONG_PHRASES = re.compile("|".join(STRONG_PHRASES))
 _PHRASES = re.compile("|".join([*ENGLISH_PHRASES, *PHRASES]))
 _QUESTION = re.compile(
     r"(?:can|could|will) (?:you|we|i)\b(?! (?:please )?(?:revert|undo|replace))"
     r"|do\b(?! we (?:even|really) need)|should\b(?!n'?t)"
-    r"|(?:how|what|where|when|which|who|does|is|are|would|any|question)\b"
+    r"|(?:how|what|where|when|which|who)(?:'?s|'?re)?\b|(?:does|is|are|would|any|question)\b"
 )
 _NEXT_TASK = re.compile(
     r"(?:now|next(?!\.)|then|add|create|implement|write|fix|review|run|commit|push|merge|explain"

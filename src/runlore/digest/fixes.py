@@ -23,6 +23,7 @@ from . import Fix, Signature, Step
 from .attempts import Attempt, find_attempts
 from .causes import find_cause, is_disowned
 from .changes import diff_calls, diff_edits, pick_hunk, to_line
+from .doubts import weigh_doubts
 from .nearness import find_line_number
 from .proof import find_proof
 from .same_calls import NEAR, find_place, match_calls
@@ -117,7 +118,8 @@ class _Search:
             return stays, None
         course = self._find_course(n, end, signature)
         steps, evidence = find_steps(course)
-        return self._end_fix(stays, end, steps, SHARES[evidence]), course
+        confidence = SHARES[evidence] * weigh_doubts(course, steps)
+        return self._end_fix(stays, end, steps, confidence), course
 
     def _find_course(self, n: int, end: End, signature: Signature) -> Course:
         """Return what happened from an error to its end."""
@@ -146,8 +148,16 @@ class _Search:
             distance=end.gone - n,
             between=between,
             afterwards=afterwards,
+            has_helper=self._has_helper(n, end),
             cleanups=cleanups,
             bodies=self.bodies,
+        )
+
+    def _has_helper(self, n: int, end: End) -> bool:
+        """Return True if a person or a subagent took part between an error and its end."""
+        gone = self.attempts[end.gone]
+        return self._has_prompt(self.attempts[n].end_seq, gone.seq) or any(
+            attempt.action == "agent" for attempt in self.attempts[n + 1 : end.gone]
         )
 
     def _end_fix(self, stays: Fix, end: End, steps: tuple[Step, ...], share: float) -> Fix:

@@ -38,13 +38,17 @@ def _was_accepted(later: Attempt, body: str, error: Signature) -> bool:
     What the shell says is seen through a pipe as well.
     """
     return (
-        error.kind == "shell"
-        and _OF_SHELL.search(error.template) is not None
+        is_rejected_by_shell(error)
         and _OF_SHELL.search(body) is None
         and later.result is not None
         and later.result.exit_code == 0
         and _WORD.search(body) is not None
     )
+
+
+def is_rejected_by_shell(error: Signature) -> bool:
+    """Return True for an error of the shell itself, which did not start the program."""
+    return error.kind == "shell" and _OF_SHELL.search(error.template) is not None
 
 
 _OF_SHELL = re.compile(

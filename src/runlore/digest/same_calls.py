@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Set
 from difflib import SequenceMatcher
 
 from . import Signature
@@ -139,16 +140,32 @@ def _match_changed(failed: Attempt, later: Attempt, signature: Signature) -> str
     if alike >= MIN_NAMED_LIKENESS and has_named_change(signature, failed, later):
         return "changed named"
     is_alike = alike >= MIN_LIKENESS and not mine.is_read_only and _share_target(mine, other)
-    return "changed alike" if is_alike else None
+    return "changed alike" if is_alike and not _does_another_thing(mine, other) else None
+
+
+def _does_another_thing(mine: Command, other: Command) -> bool:
+    """Return True if the only thing that a command was about is not in the later one."""
+    operands = _find_things(mine)
+    return len(operands) == 1 and _lacks_one(operands, mine, other)
 
 
 def _leaves_out(mine: Command, other: Command) -> bool:
     """Return True if a command does only a part of what the one that failed did: what it leaves out
     never succeeded."""
-    heads = {word for head in mine.heads for word in head.split()}
-    operands = {word for word in mine.operands - heads if not word.isdigit()}
+    operands = _find_things(mine)
     if mine.is_read_only or len(operands) < 2:
         return False
+    return _lacks_one(operands, mine, other)
+
+
+def _find_things(command: Command) -> set[str]:
+    """Return what a command is about: its operands without subcommands and numbers."""
+    heads = {word for head in command.heads for word in head.split()}
+    return {word for word in command.operands - heads if not word.isdigit()}
+
+
+def _lacks_one(operands: Set[str], mine: Command, other: Command) -> bool:
+    """Return True if a command has one of these words neither as it was nor as a like one."""
     added = other.operands - mine.operands
     return any(
         not any(_is_like(word, one) or one in word for one in added)
@@ -336,4 +353,18 @@ def _is_like(word: str, other: str) -> bool:
     if word in other or posixpath.basename(word) == posixpath.basename(other):
         return True
     is_folder = len(other) > 3 and word.startswith(f"{other.rstrip('/')}/")
-    return is_folder or SequenceMatcher(None, word, other).ratio() >= 0.8
+    return is_folder or _is_misspelt(word, other)
+
+
+def _is_misspelt(word: str, other: str) -> bool:
+    """Return True if two words differ in a few letters at one place: `test_reader` and
+    `test_writer` are two names of two things."""
+    if SequenceMatcher(None, word, other).ratio() < MIN_WORD_LIKENESS:
+        return False
+    begin = len(posixpath.commonprefix((word, other)))
+    rest, other_rest = word[begin:][::-1], other[begin:][::-1]
+    end = len(posixpath.commonprefix((rest, other_rest)))
+    return min(len(rest), len(other_rest)) - end <= MAX_MISSPELT_CHARS
+
+
+MIN_WORD_LIKENESS, MAX_MISSPELT_CHARS = 0.8, 3

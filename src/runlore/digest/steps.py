@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -20,6 +21,7 @@ from .changes import (
     adds_skip,
     changed_names,
     changed_words,
+    count_changed_lines,
     deletes_test,
     explains_refusal,
     is_moved,
@@ -85,6 +87,9 @@ class Course(msgspec.Struct, frozen=True, dict=True):
     """What succeeded between the two."""
     afterwards: list[Attempt]
     """What succeeded from `last` to the run that proves the end."""
+    has_helper: bool
+    """True if a person said something in between, or a subagent worked: what they changed is not
+    known."""
     cleanups: list[str]
     """The commands up to some time after the end that remove files."""
     bodies: Mapping[int, str]
@@ -153,7 +158,9 @@ def find_steps(course: Course) -> Steps:
     steps, evidence = _choose_steps(course)
     if course.signature.kind in ("test", "compile", "exception") and _was_dropped(course):
         return steps, "dropped"
-    if evidence.startswith("changed") and _is_timeout(course.signature):
+    if evidence.startswith("changed") and (
+        _is_timeout(course.signature) or _only_changes_limits(course)
+    ):
         # It may have been faster this time without any change.
         evidence = "changed guessed"
     return steps, evidence
@@ -198,6 +205,22 @@ _TIMED_OUT = re.compile(
     r"(?i)\btimed[ -]?out\b|\btimeout (?:of \d|exceeded|expired|after|reached|waiting)"
     r"|\b\w*TimeoutE\w+|\bETIMEDOUT\b|deadline exceeded|exit code 124\b"
 )
+
+
+def _only_changes_limits(course: Course) -> bool:
+    """Return True if a command only differs in numbers, as in `--timeout 60`, that the error does
+    not name."""
+    if course.failed.action != "shell":
+        return False
+    words = list(chain(*changed_words(course.failed.text, course.last.text)))
+    limits = [match for word in words if (match := _LIMIT.fullmatch(word))]
+    named = (part for match in limits for part in match.groups() if part)
+    sample = course.signature.sample
+    return bool(words) and len(limits) == len(words) and not any(one in sample for one in named)
+
+
+_LIMIT = re.compile(r"(?:(?:--?)?([A-Za-z][\w-]*)=)?(\d{1,9})(?:ms|s|m|h|[kKMG]i?B?)?")
+"""A number, with the name of what it limits if that is in the same word."""
 
 
 def _choose_steps(course: Course) -> Steps:
@@ -328,8 +351,8 @@ def _rate_edits(ranked: list[tuple[_Rank, Attempt]], course: Course) -> str:
         return "edit of several" if has_rival or _is_partial(edit, course) else "edit named"
     if course.signature.kind == "compile":
         return "edit of several" if first.nearness == 3 else "edit guessed"
-    is_one_file = len({name for _, edit in ranked for name in edit.files}) == 1
-    is_alone = course.signature.kind in ("test", "exception") and (first.shared or is_one_file)
+    is_only_one = len(ranked) == 1 and count_changed_lines(course.text_of(edit)) > 0
+    is_alone = course.signature.kind in ("test", "exception") and (first.shared or is_only_one)
     return "edit alone" if is_alone else "edit guessed"
 
 
