@@ -33,15 +33,15 @@ def after(reply: str, text: str) -> list[str]:
         "don't commit the docs",
         "when I press enter the font changes. don't do that",
         "wait, did you touch my settings? I meant the other file",
-        "I don't see the new button",
         "let's use podman instead of docker",
         "Actually, make it parse YAML instead",
-        "I thought we would retry in that case?",
-        "we have a proxy and I thought the client is packaged with it",
         "the login worked before these changes",
-        "isn't that what the importer does",
         "but the summary is not a list, so it can hold totals",
         "the second lock is unnecessary",
+        "the second flag is also redundant",
+        "no need to look into that folder",
+        "I started it as you said, but it exits at once",
+        "这个效果不太好",
         "it should be the port, not the host",
         '"probably fine" is not good enough',
         "nein, das ist falsch",
@@ -93,6 +93,29 @@ def test_a_message_that_rejects_the_work_is_a_correction(text: str) -> None:
 )
 def test_a_task_a_question_an_approval_and_a_review_are_no_corrections(text: str) -> None:
     assert after("Done, it works now.", text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "we have a proxy and I thought the client is packaged with it",
+        "isn't that what the importer does",
+        "I don't see the new button",
+        "I don't think we need a second cache",
+        "wait, do we only have one colour for links",
+        "and we don't need the old format",
+    ],
+)
+def test_an_opinion_is_a_correction_if_the_agent_has_changed_something(text: str) -> None:
+    edited = Timeline().say("build the page").edit("/w/page.ts", "-a\n+b")
+    talked = Timeline().say("how would you build the page?").call("ls", "page.ts")
+    assert corrections(edited.reply("It has a page now.").say(text)) == [text]
+    assert corrections(talked.reply("With one page for each.").say(text)) == []
+
+
+def test_a_doubt_about_the_work_is_no_correction() -> None:
+    assert after("Done.", "I thought the rates are for each assertion. Will that confuse?") == []
+    assert after("Done.", "What's the trace for? I thought it was removed") == []
 
 
 def test_a_no_to_a_question_is_an_answer() -> None:
@@ -171,13 +194,16 @@ def test_a_person_who_changes_a_request_before_any_work_corrects_nobody() -> Non
     "text",
     [
         "use yarn for this",
-        "do we even need the second test?",
         "the lock file is already there",
         "I want a cleaner way to install it",
         "that is too much, one test will do",
         "I don't want tests for the docs",
         "let's keep the old runner",
         "改用另一个目录",
+        "the backend is in ../server",
+        "remove the theme file",
+        "dude sleep 5 seconds in the shell",
+        "you can set the group with the table's own option",
     ],
 )
 def test_what_redirects_a_stopped_agent_is_a_correction(text: str) -> None:
@@ -188,6 +214,10 @@ def test_what_redirects_a_stopped_agent_is_a_correction(text: str) -> None:
     "text",
     [
         "now write the release notes",
+        "do we even need the second test?",
+        "can you have a look at the old changelog?",
+        "also group the runs by day",
+        "Step 2",
         "commit and push",
         "here are the credentials for the registry",
         "what is the name of the branch?",

@@ -2,7 +2,7 @@
 
 Four things count, all of them only after the agent has worked: the reason that was typed when a
 call was refused; a message that redirects an agent that was stopped; one that begins by rejecting
-something, or says so in its first sentences; and a failure that is pasted after the agent said that
+something, or says so in its first sentences (an opinion only if the agent has edited files); and a failure that is pasted after the agent said that
 it was done, because it says that the work is not. The next task, a question, an approval, a request
 to look again, added information and criticism of what others wrote are none. The words are in
 `correction_words`.
@@ -160,7 +160,7 @@ _WORDS = re.compile(r"\w+")
 _ADDS = re.compile(r"(?:also|and also|additionally|one more|another thing|btw|by the way)\b")
 _NEW_TASK = re.compile(
     r"(?:now|next|then|add|create|implement|write|review|commit|push|merge|explain|give|show|check"
-    r"|list|read|find|search|summari[sz]e|tell)\b"
+    r"|list|read|find|search|summari[sz]e|tell|here(?:'s| is| are))\b"
 )
 """How a new task begins, as far as it says nothing of the old one."""
 
