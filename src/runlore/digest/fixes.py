@@ -145,7 +145,7 @@ class _Search:
             failed=failed,
             last=self.attempts[end.gone],
             end=end,
-            distance=end.gone - n,
+            distance=sum(one.start_seq is None for one in self.attempts[n + 1 : end.gone + 1]),
             between=between,
             afterwards=afterwards,
             has_helper=self._has_helper(n, end),

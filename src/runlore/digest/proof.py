@@ -33,13 +33,16 @@ def find_proof(failed: Attempt, later: Attempt, body: str, error: Signature) -> 
 
 
 def _was_accepted(later: Attempt, body: str, error: Signature) -> bool:
-    """Return True if a shell that rejected a command runs it now: it prints something else.
+    """Return True if a program that was not started or not loaded runs now: it prints something
+    else.
 
-    What the shell says is seen through a pipe as well.
+    What the shell or the loader says is seen through a pipe as well.
     """
+    is_started = (is_rejected_by_shell(error) and _OF_SHELL.search(body) is None) or (
+        fails_to_load(error) and _OF_LOADER.search(body) is None
+    )
     return (
-        is_rejected_by_shell(error)
-        and _OF_SHELL.search(body) is None
+        is_started
         and later.result is not None
         and later.result.exit_code == 0
         and _WORD.search(body) is not None
@@ -53,6 +56,16 @@ def is_rejected_by_shell(error: Signature) -> bool:
 
 _OF_SHELL = re.compile(
     r"(?i)command not found|no matches found|unmatched|bad substitution|parse error near"
+)
+def fails_to_load(error: Signature) -> bool:
+    """Return True for an error of the loader: the program ended before its first line ran."""
+    return error.kind == "exception" and _OF_LOADER.search(error.sample) is not None
+
+
+_OF_LOADER = re.compile(
+    r"\bNo module named\b|\bCannot find (?:module|package)\b|\bExport named .{1,80} not found\b"
+    r"|\bdoes not provide an export named\b|\bERR_MODULE_NOT_FOUND\b"
+    r"|\berror while loading shared libraries\b|\bcannot import name\b"
 )
 _WORD = re.compile(r"[^\W\d_]{2}")
 

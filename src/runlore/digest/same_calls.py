@@ -14,6 +14,7 @@ from difflib import SequenceMatcher
 from . import Signature
 from .attempts import Attempt
 from .changes import changed_words, likeness
+from .proof import fails_to_load
 from .shell_commands import Command, is_wrapper
 
 NEAR = 6
@@ -86,7 +87,7 @@ def _match_commands(
     if find_place(failed) != find_place(later):
         is_moved = distance <= NEAR and _ABOUT_PLACE.search(signature.sample) is not None
         return "changed place" if is_moved and mine.key == other.key else None
-    if _is_same_command(failed, later):
+    if _is_same_command(failed, later) or (fails_to_load(signature) and _run_one_file(mine, other)):
         return "same"
     if _is_missing_program(signature):
         return _match_missing(signature.name, mine, other, distance)
@@ -115,6 +116,14 @@ def _is_same_command(failed: Attempt, later: Attempt) -> bool:
     if _has_script(failed, later):
         return mine.key == other.key and failed.text == later.text
     return mine.key == other.key or is_prepared(failed, later)
+
+
+def _run_one_file(mine: Command, other: Command) -> bool:
+    """Return True if two commands run the same file of code, whatever they tell it."""
+    return any(_FILE_OF_CODE.search(head) for head in set(mine.heads) & set(other.heads))
+
+
+_FILE_OF_CODE = re.compile(r" [\w.-]+\.(?:py|[cm]?[jt]sx?|rb|php|pl)\Z")
 
 
 def _lacks_program_of_error(mine: Command, other: Command, signature: Signature) -> bool:

@@ -82,7 +82,7 @@ class Course(msgspec.Struct, frozen=True, dict=True):
     """The first later run without the error."""
     end: End
     distance: int
-    """Attempts from `failed` to `last`."""
+    """Attempts from `failed` to `last`, without calls that only ask for the output of another."""
     between: list[Attempt]
     """What succeeded between the two."""
     afterwards: list[Attempt]
@@ -144,8 +144,11 @@ class Course(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def commands(self) -> list[tuple[int, Attempt]]:
-        """The commands that may have helped with their ranks, the likeliest first."""
-        return rank_commands(self.between, self.signature)
+        """The commands that may have helped with their ranks, the likeliest first, each once."""
+        ranked = rank_commands(self.between, self.signature)
+        return list({attempt.shell: (rank, attempt) for rank, attempt in reversed(ranked)}.values())[
+            ::-1
+        ]
 
     @property
     def is_proven(self) -> bool:
@@ -319,7 +322,7 @@ def _by_commands(course: Course) -> Steps | None:
         return None
     rank, first = commands[0]
     steps = tuple(_step(attempt, "command") for _, attempt in commands[:MAX_STEPS])
-    is_alone = len(commands) == 1 and course.distance <= NEAR and course.is_proven
+    is_alone = len(commands) == 1 and course.is_proven
     if rank == 1 and is_alone and has_own_status(first):
         return steps, "command alone"
     return steps, _COMMAND_EVIDENCE[rank]

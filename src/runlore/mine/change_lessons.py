@@ -19,6 +19,7 @@ from .ends import OTHER_KEY, End, count_evidence, find_common_ends
 from .loci import ChangeLocus
 from .values import Case, Fleet, Signal
 
+MIN_MINED_CONFIDENCE = 0.4
 MAX_ERRORS_NAMED, MAX_ERROR_CHARS = 2, 80
 """Errors that a lesson quotes to say when it applies, and the length of each."""
 
@@ -71,11 +72,14 @@ def mine_changes(
 
 
 def iter_changes(case: Case) -> Iterator[tuple[Fix, ErrorSummary, Change]]:
-    """Yield the fixes of a session that are good enough to be shown and have a class."""
+    """Yield the fixes of a session that have a class, also some that are too doubtful to be shown.
+
+    Three independent tasks that agree prove more than each of them.
+    """
     errors = {error.signature.fingerprint: error for error in case.digest.errors}
     for fix in case.digest.fixes:
         error = errors.get(fix.fingerprint)
-        if error is None or not fix.is_shown or fix.how == "retry":
+        if error is None or fix.confidence < MIN_MINED_CONFIDENCE or fix.how in (None, "retry"):
             continue
         change = find_change(fix, error)
         if change is not None and not is_dangerous(fix):
@@ -223,14 +227,15 @@ def _is_of_topic(group: Group, fix: Fix) -> bool:
 
 
 def _describe_situation(group: Group, instances: Sequence[_Instance]) -> Situation:
-    families = _by_frequency(
-        group.family_of.get(one.fix.fingerprint, one.error.signature.template) for one in instances
+    families = _by_tasks(
+        instances,
+        lambda one: [group.family_of.get(one.fix.fingerprint, one.error.signature.template)],
     )
     return Situation(
         change=_change_of(group),
         errors=tuple(one_line(clean(text)) for text in families),
         added=_order_added(instances),
-        programs=_by_frequency(one.change.program for one in instances),
+        programs=tuple(_by_tasks(instances, lambda one: [one.change.program])),
     )
 
 
@@ -250,13 +255,20 @@ def _by_frequency(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(text for text, _ in Counter(texts).most_common())
 
 
+def _by_tasks(
+    instances: Sequence[_Instance], find_texts: Callable[[_Instance], Iterable[str]]
+) -> dict[str, int]:
+    """Return in how many tasks each of these texts occurs, the most frequent first."""
+    pairs = {(one.case.evidence_key, text): None for one in instances for text in find_texts(one)}
+    return dict(Counter(text for _, text in pairs).most_common())
+
+
 def _order_added(instances: Sequence[_Instance]) -> tuple[str, ...]:
-    """Return what a third of the fixes added: commands that install first, else the most frequent
-    first."""
-    commands = Counter(
-        command for one in instances for command in one.change.added.split(" && ") if command
-    )
-    common = [command for command, count in commands.most_common() if 3 * count >= len(instances)]
+    """Return what was added in a third of the tasks: commands that install first, else the most
+    frequent first."""
+    counts = _by_tasks(instances, lambda one: filter(None, one.change.added.split(" && ")))
+    tasks = len({one.case.evidence_key for one in instances})
+    common = [command for command, count in counts.items() if 3 * count >= tasks]
     return tuple(sorted(common, key=lambda one: "install" not in one and "sync" not in one))
 
 
