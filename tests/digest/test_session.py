@@ -743,3 +743,14 @@ def test_hostile_text_is_taken_as_text(line: Timeline) -> None:
     assert Digest.from_json(made.to_json()) == made
     assert "\x1b" not in str([moment.text for moment in made.excerpts])
     assert msgspec.json.encode(made.to_dict())
+
+
+def test_a_file_that_a_command_writes_whole_was_created_if_nobody_saw_it_before() -> None:
+    line = Timeline().say("try it").call("cat old.py", "x = 1")
+    line.call("cat > new.py << 'EOF'\nprint(1)\nEOF\npython new.py", "1")
+    line.call("cat <<EOF > 'notes.md'\n# Notes\nEOF", "")
+    line.call("cat > old.py <<EOF\nx = 2\nEOF", "")
+    line.call("echo more >> log.md && cat >> more.py <<EOF\ny\nEOF", "")
+    digest = line.digest
+    assert digest.files_edited == ("new.py", "notes.md", "old.py", "log.md", "more.py")
+    assert digest.files_created == ("new.py", "notes.md")

@@ -27,6 +27,7 @@ ENGLISH_OPENINGS = (
     r"|were supposed|should have|shouldn'?t|are wrong|keep |still |left out|changed the)",
     r"i (?:said|meant|asked (?:you|for)|told you|wanted you)\b",
     r"i mean\b(?!ing)",
+    r"i actually (?:wanted|meant|asked)\b",
     r"i (?:didn'?t|did not) (?:ask|want|mean|say|find)\b",
     r"i still (?:see|get|have|don'?t|can'?t)\b",
     r"i(?:'m| am|m| was) talking about\b",
@@ -49,7 +50,7 @@ ENGLISH_OPENINGS = (
 OPINIONS = (
     r"(?:wait|hold on|hang on)\b(?! (?:for|until|till|a (?:bit|moment|minute))\b)"
     r"(?!,? (?:what|how|where|which|who|when|why|can|could)\b)",
-    r"i actually (?:want|wanted|meant|need|asked|prefer|don'?t)\b",
+    r"i actually (?:want|need|prefer|don'?t)\b",
     r"i (?:don'?t|do not) (?:want|like|see (?:the|any|it|them|that|this))\b",
     r"i (?:don'?t|do not) think (?:we need|that'?s|this|it|the)\b",
     r"(?:shouldn'?t|isn'?t|didn'?t) (?:it|this|that|we|you|i|the)\b",

@@ -78,7 +78,21 @@ def _add_command_files(work: Work, attempt: Attempt, commands: list[str], root: 
         for name in changed_files(command) if may_write else ():
             path = root.relative(name, attempt.call.cwd)
             if root.has(path) and not _NO_SOURCE.search(path):
+                if path not in work.edited and path not in work.read and _writes(command, name):
+                    work.created[path] = None
                 work.edited.setdefault(path, 0)
+
+
+def _writes(command: str, name: str) -> bool:
+    """Return True if a command writes a whole file, as `cat > a.py << EOF` does."""
+    return any(
+        (match[1] or match[2]).strip("'\"").endswith(name) for match in _WHOLE.finditer(command)
+    )
+
+
+_WHOLE = re.compile(
+    r"(?m)\bcat\s*>\s*([^\s<>|;&]{1,300})\s*<<|\bcat\s*<<[^\s<>|;&]{1,40}\s*>\s*([^\s<>|;&]{1,300})"
+)
 
 
 _IN_GIT = re.compile(r"(?:^|/)\.git(?:/|$)")
