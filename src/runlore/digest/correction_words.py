@@ -77,8 +77,9 @@ ENGLISH_PHRASES = (
     r"\byou didn'?t (?:do|use|add|push|change|fix|update)\b",
     r"\byou (?:marked|changed|removed|deleted|added|used|put) .{2,80}\bbut\b",
     r"\bthat'?s (?:wrong|incorrect|not (?:right|correct|what))\b",
-    r"\b(?:is|are|was) (?:(?:also|just|still|completely|totally|quite) )?(?:not (?:good enough|right"
-    r"|correct|true|needed|necessary)|unnecessary|redundant|superfluous|wrong|incorrect|overkill)\b"
+    r"\b(?:is|are|was) (?:(?:also|just|still|completely|totally|quite) )?"
+    r"(?:not (?:good enough|right|correct|true|needed|necessary)|unnecessary|redundant|superfluous"
+    r"|wrong|incorrect|overkill)\b"
     r"|\bover-?engineered\b",
     r"\byou(?:'re| are) (?:wrong|missing|not|still|confus\w+|assuming|overcomplicat\w+)\b",
     r"\b(?:should be|want|it'?s)\b[^.?!]{1,60}, not\b",

@@ -2,10 +2,10 @@
 
 Four things count, all of them only after the agent has worked: the reason that was typed when a
 call was refused; a message that redirects an agent that was stopped; one that begins by rejecting
-something, or says so in its first sentences (an opinion only if the agent has edited files); and a failure that is pasted after the agent said that
-it was done, because it says that the work is not. The next task, a question, an approval, a request
-to look again, added information and criticism of what others wrote are none. The words are in
-`correction_words`.
+something, or says so in its first sentences (an opinion counts only if the agent has edited files);
+and a failure that is pasted after the agent said that it was done, because it says that the work is
+not. The next task, a question, an approval, a request to look again, added information and
+criticism of what others wrote are none. The words are in `correction_words`.
 """
 
 from __future__ import annotations

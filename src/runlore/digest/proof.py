@@ -57,6 +57,8 @@ def is_rejected_by_shell(error: Signature) -> bool:
 _OF_SHELL = re.compile(
     r"(?i)command not found|no matches found|unmatched|bad substitution|parse error near"
 )
+
+
 def fails_to_load(error: Signature) -> bool:
     """Return True for an error of the loader: the program ended before its first line ran."""
     return error.kind == "exception" and _OF_LOADER.search(error.sample) is not None

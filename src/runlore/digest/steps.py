@@ -44,7 +44,6 @@ from .nearness import (
 from .proof import has_own_status
 from .same_calls import (
     MIN_LIKENESS,
-    NEAR,
     has_named_change,
     has_other_wrapper,
     is_prepared,
@@ -145,10 +144,10 @@ class Course(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def commands(self) -> list[tuple[int, Attempt]]:
         """The commands that may have helped with their ranks, the likeliest first, each once."""
-        ranked = rank_commands(self.between, self.signature)
-        return list({attempt.shell: (rank, attempt) for rank, attempt in reversed(ranked)}.values())[
-            ::-1
-        ]
+        best: dict[str, tuple[int, Attempt]] = {}
+        for rank, attempt in rank_commands(self.between, self.signature):
+            best.setdefault(attempt.shell, (rank, attempt))
+        return list(best.values())
 
     @property
     def is_proven(self) -> bool:

@@ -88,7 +88,7 @@ def find_change(fix: Fix, error: ErrorSummary) -> Change | None:
     if not _is_whole(before) or not _is_whole(after):
         return None
     if fix.how == "command":
-        return _find_first_command(after)
+        return _find_setup(fix) or _find_first_command(after)
     return find_call_change(before, after, error.signature.sample, error.signature.name)
 
 
@@ -181,6 +181,8 @@ def _is_bare(word: str) -> bool:
 
 # ── classes ──────────────────────────────────────────────────────────────────────────────────────
 _GLOB_CHARS = frozenset("*?[]")
+_OTHER_CHARS = "^!{#~`"
+"""What some shell takes for itself as well. Only a word that was then quoted as it is counts."""
 _NO_MATCH = "no matches found"
 """What zsh says of a glob without a file."""
 
@@ -194,7 +196,9 @@ def _find_quoted(old: Sequence[_Call], new: Sequence[_Call], message: str) -> Ch
             char = _special_char(word) if _is_bare(word) and word not in bare else ""
             if not char:
                 continue
-            is_named = word.lstrip("=") in message or (char == "glob" and _NO_MATCH in message)
+            is_named = char not in _OTHER_CHARS and (
+                word.lstrip("=") in message or (char == "glob" and _NO_MATCH in message)
+            )
             if word in quoted or (is_named and _is_replaced(call, char, new)):
                 return Change(kind="quoted", added=char)
     return None
@@ -206,7 +210,11 @@ def _special_char(word: str) -> str:
         return ""
     if word[0] == "=":
         return "="
-    return "glob" if _GLOB_CHARS & set(word) else "$" if re.search(r"\w\$\w|/\$\w", word) else ""
+    if _GLOB_CHARS & set(word):
+        return "glob"
+    if re.search(r"\w\$\w|/\$\w", word):
+        return "$"
+    return next((char for char in _OTHER_CHARS if char in word), "")
 
 
 def has_bare_special(command: str, char: str) -> bool:
@@ -308,6 +316,21 @@ def _find_first_command(command: str) -> Change | None:
     if kind == "prepared_first":
         return Change(kind="prepared_first", program=program, added=added)
     return Change(kind="setup_first", program=program, added=added)
+
+
+def _find_setup(fix: Fix) -> Change | None:
+    """Return the change if several commands set something up before the same call succeeded."""
+    commands = [
+        step.summary
+        for step in sorted(fix.steps, key=lambda step: step.seq)
+        if step.how == "command" and _is_whole(step.summary)
+    ]
+    setups = [
+        change.added
+        for change in map(_find_first_command, commands)
+        if change is not None and change.kind == "setup_first"
+    ]
+    return _find_first_command(" && ".join(dict.fromkeys(setups))) if setups else None
 
 
 def _names_package(call: _Call, head: str) -> bool:

@@ -25,9 +25,12 @@ _STOP_WORDS = frozenset(
     " der die das den dem des ein eine einen einem und oder aber nicht kein keine ist sind war hat"
     " haben ich du wir ihr sie mir mich bitte noch mal nochmal auch nur schon doch mit von für auf"
     " aus bei zum zur wie was warum wenn dann soll sollst muss musst kannst immer nie wieder statt"
+    " nein falsch hatte gesagt meinte wollte"
     # French, Spanish, Portuguese, Italian
     " les des une est pas que qui dans pour sur avec vous nous mais encore toujours jamais faut"
+    " non faux voulais dit demandé"
     " los las una por para con sin pero que como este esta eso siempre nunca otra vez favor debes"
+    " dije quería"
     " uma não mas você isso isto sempre nunca favor deve"
     " gli una per con non che del della sono sempre mai ancora favore deve"
     # Dutch, Russian

@@ -19,8 +19,17 @@ def draft(group: Group, ends: Sequence[End]) -> Draft | None:
     return draft_change(group, ends, KIND, _word)
 
 
-def _word(situation: Situation) -> Words | None:
-    return _WORDS.get(situation.change.added)
+def _word(situation: Situation) -> Words:
+    char = situation.change.added
+    return _WORDS.get(char) or Words(
+        when=f"A word of a shell command has a bare {_name(char)} that the program is to get.",
+        do=f"Put that word in single quotes: the shell takes {_name(char)} for itself otherwise.",
+        avoid=f"Leaving a word with {_name(char)} without quotes.",
+    )
+
+
+def _name(char: str) -> str:
+    return "backquote" if char == "`" else f"`{char}`"
 
 
 _WORDS = {
