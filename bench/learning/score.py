@@ -8,6 +8,8 @@ Verdicts are lines of id, verdict and note. `errors`, `fixes` and `lessons` are 
 unclear, and unclear counts as wrong. `prompts` are yes (a correction) or no. `digests` have a field
 in front of the verdict: id, field, right or wrong, note. With `--store` the claims that the present
 rules make are looked up: the confidence of a fix, and which prompts are claimed to be corrections.
+Several files of verdicts count as one. Recall of corrections is that of prompts drawn at random:
+`prompts` of their file alone.
 """
 
 from __future__ import annotations
@@ -40,12 +42,13 @@ def main() -> None:
             "injected",
         ),
     )
-    parser.add_argument("--verdicts", type=Path, required=True)
+    parser.add_argument("--verdicts", type=Path, required=True, action="append")
     add_sources(parser)
     options = parser.parse_args()
     rows = [
         line.split("\t")
-        for line in options.verdicts.read_text().splitlines()
+        for path in options.verdicts
+        for line in path.read_text().splitlines()
         if line and not line.startswith("#")
     ]
     if options.what == "fixes" and (options.store or options.labelled):

@@ -9,12 +9,15 @@
     python -m bench.learning.sheets pairs --store judging.db --sample 60 --seed 1 > pairs.jsonl
     python -m bench.learning.sheets fixes --labelled DIR/labelled --sample 60 > labelled.jsonl
     python -m bench.learning.sheets injected --store judging.db --sample 120 > injected.jsonl
+    python -m bench.learning.sheets fixes --store whole.db --labelled DIR/labelled --fresh \\
+        --sample 100 --seed 71 > fixes.jsonl
 
-Each line is a JSON object with an `id` (uid#seq, and the beginning of an error's fingerprint) and
-the text that a judge needs. At most three
-claims are drawn from one family of sessions, so that none outweighs the others. Whether a prompt is
-claimed to be a correction, and how confident a fix is, is not on the sheet: `score` looks it up.
-Verdicts are written by hand as lines of `id`, verdict and a note, divided by tabs.
+With `--fresh` only sessions count that no committed verdict names, of both halves. Each line is a
+JSON object with an `id` (uid#seq, and the beginning of an error's fingerprint) and the text that a
+judge needs; `paper` makes a page of it. At most three claims are drawn from one family of sessions,
+so that none outweighs the others. Whether a prompt is claimed to be a correction, and how confident
+a fix is, is not on the sheet: `score` looks it up. Verdicts are written by hand as lines of `id`,
+verdict and a note, divided by tabs.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -56,13 +59,19 @@ def main() -> None:
     add_sources(parser)
     parser.add_argument("--sample", type=int, required=True)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--without", type=Path, help="verdicts whose claims are left out")
+    parser.add_argument(
+        "--without",
+        type=Path,
+        action="append",
+        default=[],
+        help="verdicts or sheets whose claims are left out",
+    )
     parser.add_argument(
         "--per-session", type=int, default=MAX_PER_SESSION, help="claims of one session at most"
     )
     options = parser.parse_args()
     sessions = read_sources(options)
-    judged = options.without.read_text() if options.without else ""
+    judged = {claim for path in options.without for claim in read_ids(path)}
     per_session = options.per_session
     for claim in draw(sessions, options.what, options.sample, options.seed, judged, per_session):
         print(json.dumps(claim, ensure_ascii=False))
@@ -74,14 +83,32 @@ def add_sources(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--labelled", type=Path, help="labelled runs, of which the half held out is judged"
     )
+    parser.add_argument(
+        "--fresh", action="store_true", help="only sessions that no committed verdict names"
+    )
 
 
 def read_sources(options: argparse.Namespace) -> Iterator[JudgedSession]:
     """Yield the sessions that the options name."""
+    named = find_named_sessions() if options.fresh else None
     if options.store:
-        yield from read_sessions(open_store(str(options.store), read_only=True))
+        yield from read_sessions(open_store(str(options.store), read_only=True), named or set())
     if options.labelled:
-        yield from read_labelled(options.labelled)
+        yield from read_labelled(options.labelled, named)
+
+
+def find_named_sessions() -> set[str]:
+    """Return the sessions that a committed verdict names."""
+    files = Path(__file__).parent.glob("*.tsv")
+    return {claim.rpartition("#")[0] for path in files for claim in read_ids(path)} - {""}
+
+
+def read_ids(path: Path) -> set[str]:
+    """Return the ids of claims in a file of verdicts, or in a sheet."""
+    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+    if path.suffix == ".jsonl":
+        return {json.loads(line)["id"] for line in lines}
+    return {line.partition("\t")[0] for line in lines}
 
 
 def draw(
@@ -89,14 +116,16 @@ def draw(
     what: str,
     number: int,
     seed: int,
-    judged: str = "",
+    judged: Set[str] = frozenset(),
     max_per_session: int = MAX_PER_SESSION,
 ) -> list[Claim]:
     """Return so many claims, chosen by the seed and at most a few from each session."""
     chosen = random.Random(seed)
-    known = {line.partition("\t")[0] for line in judged.splitlines()}
     claims = [
-        claim for session in sessions for claim in SHEETS[what](session) if claim["id"] not in known
+        claim
+        for session in sessions
+        for claim in SHEETS[what](session)
+        if claim["id"] not in judged
     ]
     chosen.shuffle(claims)
     per_session: Counter[str] = Counter()
@@ -135,10 +164,10 @@ class JudgedSession(msgspec.Struct):
         return f"#{event.seq} {event.kind}{tool}{code}{error}: {text}"
 
 
-def read_sessions(store: Store) -> Iterator[JudgedSession]:
+def read_sessions(store: Store, without: Set[str] = frozenset()) -> Iterator[JudgedSession]:
     """Yield all sessions that have something to judge, with digests made now."""
     config = Config(home=Path("."), store=store.url)
-    for uid in sorted(store.sessions.uids(Filter(parents_only=False))):
+    for uid in sorted(set(store.sessions.uids(Filter(parents_only=False))) - without):
         digest = build_digest(store, uid, config.quality)
         if digest is None:
             continue
@@ -146,11 +175,12 @@ def read_sessions(store: Store) -> Iterator[JudgedSession]:
         yield JudgedSession(store, uid, list(timeline.in_order(events)), dict(bodies), digest)
 
 
-def read_labelled(folder: Path) -> Iterator[JudgedSession]:
-    """Yield the labelled runs that are held out. They are in no store."""
+def read_labelled(folder: Path, named: Set[str] | None = None) -> Iterator[JudgedSession]:
+    """Yield the labelled runs that are held out, or those that are not named. They are in no
+    store."""
     for run in chain(sweagent(folder / "sweagent"), vorflux(folder / "vorflux")):
-        if run.is_held_out and run.events:
-            uid = run.events[0].session_uid
+        uid = run.events[0].session_uid if run.events else ""
+        if uid and (run.is_held_out if named is None else uid not in named):
             agent, _, native_id = uid.partition(":")
             session = Session(session_uid=uid, flavor=agent, native_session_id=native_id)
             digest = make(session, run.events, run.bodies)
@@ -248,10 +278,15 @@ def corrections(session: JudgedSession) -> Iterator[Claim]:
 
 def digests(session: JudgedSession) -> Iterator[Claim]:
     """Yield the digest of a session in which something was done."""
-    if len(session.events) >= MIN_EVENTS and session.digest.quality == "real":
+    if MIN_EVENTS <= len(session.events) <= MAX_EVENTS and session.digest.quality == "real":
         digest = msgspec.to_builtins(session.digest)
-        digest.pop("excerpts", None)
-        yield {"id": f"{session.uid}#{session.digest.covers.last_seq}", "digest": digest}
+        for name in ("excerpts", "version", "covers", "content_hash"):
+            digest.pop(name, None)
+        yield {
+            "id": f"{session.uid}#{session.digest.covers.last_seq}",
+            "digest": digest,
+            "what happened": [session.line(event) for event in session.events],
+        }
 
 
 def files(session: JudgedSession) -> Iterator[Claim]:
@@ -301,7 +336,7 @@ def injected(session: JudgedSession) -> Iterator[Claim]:
             }
 
 
-MIN_EVENTS, MIN_TEXT = 20, 40
+MIN_EVENTS, MAX_EVENTS, MIN_TEXT = 20, 250, 40
 SHEETS = {
     "errors": errors,
     "fixes": fixes,

@@ -82,6 +82,7 @@ ERRORS = {
     "other": "ValueError: too many values to unpack (expected 2)",
     "upstream": "fatal: no upstream configured for branch 'main'",
     "other_upstream": "fatal: no upstream configured for branch 'fix-it'",
+    "masked": "fatal: no upstream configured for branch '<value>'",
     "failed_test": ("FAILED tests/test_cart.py::test_total - AssertionError: the cart is empty"),
 }
 
@@ -332,6 +333,18 @@ def test_an_error_is_found_by_a_part_of_its_text(
     for found, template in zip(answer.found, templates, strict=True):
         assert found.template.startswith(template)
         assert (found.likeness, found.count, found.sessions) == (1.0, 2, 1)
+
+
+def test_an_error_is_known_with_another_quoted_word_once_that_was_found_to_vary(
+    store: Store,
+) -> None:
+    session(store, "a", masked=None)
+    session(store, "b", key=None)
+    for prefix in ("", "fatal: "):
+        asked = f"{prefix}no upstream configured for branch 'orders'"
+        assert [one.likeness for one in find_fixes(store, asked, Filter(), NOW).found] == [1.0]
+    others = find_fixes(store, "KeyError: 'team'", Filter(), NOW)
+    assert all(found.likeness < 1 for found in others.found)
 
 
 @pytest.mark.parametrize("pasted", ["found", "the main.py file", "read first", "ad yet. Read i"])

@@ -194,14 +194,17 @@ def _find_quoted(old: Sequence[_Call], new: Sequence[_Call], message: str) -> Ch
     for call in old:
         for word in call:
             char = _special_char(word) if _is_bare(word) and word not in bare else ""
-            if not char:
-                continue
-            is_named = char not in _OTHER_CHARS and (
-                word.lstrip("=") in message or (char == "glob" and _NO_MATCH in message)
-            )
-            if word in quoted or (is_named and _is_replaced(call, char, new)):
+            is_named = _is_named(word, char, message)
+            if char and (word in quoted or (is_named and _is_replaced(call, char, new))):
                 return Change(kind="quoted", added=char)
     return None
+
+
+def _is_named(word: str, char: str, message: str) -> bool:
+    """Return True if an error is about a word with this kind of character."""
+    if char in _OTHER_CHARS:
+        return False
+    return word.lstrip("=") in message or (char == "glob" and _NO_MATCH in message)
 
 
 def _special_char(word: str) -> str:

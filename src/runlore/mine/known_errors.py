@@ -410,9 +410,11 @@ def _find_with_words(
 ) -> dict[str, list[SessionError]]:
     """Return where the errors occurred whose template or line has the words of a text in a row.
 
-    The words are compared as they stand, and with names like `<path>` for what varies.
+    The words are compared as they stand, and with names like `<path>` for what varies. A quoted
+    word may be one that was found to vary.
     """
     texts = {text for text in texts if len(text) <= MAX_LINE_CHARS}
+    texts |= {_QUOTED.sub(r"\1<value>\1", text) for text in texts}
     forms = map(_join_words, (*texts, *map(build_template, texts)))
     wanted = {words for words in forms if len(re.findall(r"\w+", words)) >= MIN_WORDS}
     if not wanted:
@@ -426,6 +428,9 @@ def _find_with_words(
             for words in wanted
         )
     }
+
+
+_QUOTED = re.compile(r"(['\"`])[^'\"`\s]{1,100}\1")
 
 
 def _join_words(text: str) -> str:
