@@ -32,6 +32,12 @@ def quotes_url(script: Script) -> None:
     fine(script, f"curl -s '{url}' | head -5", "<html> a page")
 
 
+def quotes_separator(script: Script) -> None:
+    one, other = f"{script.word()}.py", f"{script.word()}.py"
+    script.fail(f"sed -n 1,9p {one}; echo ===; sed -n 1,9p {other}", "(eval):1: == not found")
+    fine(script, f"sed -n 1,9p {one}; echo '==='; sed -n 1,9p {other}", "import os\n===\nimport re")
+
+
 def leaves_out_timeout(script: Script) -> None:
     name = script.word()
     script.fail(f"timeout 60 go test ./{name}", "(eval):1: command not found: timeout")
@@ -97,6 +103,7 @@ def is_corrected(script: Script) -> None:
     ("plant", "kind", "when", "do", "avoid"),
     [
         (quotes_url, "quoted", "an address with a query", "in single quotes", "without quotes"),
+        (quotes_separator, "quoted", "begins with `=`", "Quote it", "Bare lines of `=`"),
         (leaves_out_timeout, "left_out", "`timeout` on a Mac", "without `timeout`", "`timeout`"),
         (sets_pythonpath, "added_prefix", "`pytest` fails with `ModuleNotFoundError",
          "`PYTHONPATH=. pytest …`", "imports"),

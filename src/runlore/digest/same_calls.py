@@ -89,7 +89,8 @@ def _match_commands(
         return "changed place" if is_moved and mine.key == other.key else None
     if _is_same_command(failed, later) or (fails_to_load(signature) and _run_one_file(mine, other)):
         return "same"
-    if _is_missing_program(signature) and signature.name in mine.programs:
+    # A program that only a script calls is not what the command was to do.
+    if _is_missing_program(signature) and signature.name in failed.text:
         return _match_missing(signature.name, mine, other, distance)
     if _is_test_run(failed):
         return "same" if _is_test_run(later) and _covers(other, mine, signature) else None
