@@ -52,11 +52,11 @@ def main() -> None:
         if line and not line.startswith("#")
     ]
     if options.what == "fixes" and (options.store or options.labelled):
-        score_fixes(rows, read_sources(options))
+        score_fixes(rows, read_sources(options, all_runs=True))
     elif options.what in ("prompts", "corrections"):
-        score_prompts(rows, read_sources(options))
+        score_prompts(rows, read_sources(options, all_runs=True))
     elif options.what == "injected":
-        score_injected(rows, read_sources(options))
+        score_injected(rows, read_sources(options, all_runs=True))
     elif options.what == "digests":
         score_fields(rows)
     else:

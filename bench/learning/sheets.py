@@ -88,9 +88,10 @@ def add_sources(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_sources(options: argparse.Namespace) -> Iterator[JudgedSession]:
-    """Yield the sessions that the options name."""
-    named = find_named_sessions() if options.fresh else None
+def read_sources(options: argparse.Namespace, *, all_runs: bool = False) -> Iterator[JudgedSession]:
+    """Yield the sessions that the options name, with `all_runs` also labelled runs that are not
+    held out."""
+    named = find_named_sessions() if options.fresh else set() if all_runs else None
     if options.store:
         yield from read_sessions(open_store(str(options.store), read_only=True), named or set())
     if options.labelled:
