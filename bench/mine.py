@@ -21,18 +21,31 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from _measure import Row, show
 
+from runlore.config import Lessons as Thresholds
 from runlore.lessons.curate import propose
-from runlore.lessons.drafts import Gate
+from runlore.mine import change_lessons
 from runlore.mine.patterns import find_patterns
+from runlore.mine.signals import load_miners
 from tests.mine.fleet import PLANTS, fleet
 
-PLANT_OF_KIND = {
-    "error": "recovery",
-    "correction": "correction",
-    "flaky": "flaky_test",
-    "slow": "slow_step",
+PLANTS_OF_KIND = {
+    "retries": ("retry_storm",),
+    "flaky": ("flaky_test",),
+    "skill": ("failing_skill",),
+    "setup_first": ("setup_first", "recovery"),
 }
-"""By kind of lesson, the pattern that it is drafted from in these fleets."""
+"""By kind of lesson, the plants that it is drafted from, if they are not named like the kind."""
+
+
+CHANGES = [
+    name for name, miner in load_miners().items() if miner.find_ends is change_lessons.find_ends
+]
+ALSO = {
+    "recurring_error": ["recovery", "tool_thrash", "flaky_test", *CHANGES],
+    "recovery": ["flaky_test", *CHANGES],
+    "setup_first": ["recovery"],
+}
+"""By signal, the plants of other signals that are such a pattern as well."""
 
 
 def main() -> None:
@@ -52,25 +65,17 @@ def main() -> None:
         cases = fleet(1000 + seed, args.sessions, plants)
         patterns = find_patterns(cases)
         for lesson in propose(
-            patterns, {case.uid: case for case in cases}, [], Gate(), datetime.now(UTC)
+            patterns, {case.uid: case for case in cases}, [], Thresholds(), datetime.now(UTC)
         ):
             kinds[lesson.kind] += 1
             cited = {int(ref.partition("#")[0][4:]) for ref in lesson.evidence}
-            wrong += not cited or not cited <= set(plants[PLANT_OF_KIND[lesson.kind]])
+            sources = PLANTS_OF_KIND.get(lesson.kind, (lesson.kind,))
+            wrong += not cited or not cited <= {n for name in sources for n in plants[name]}
         for name, numbers in plants.items():
             planted = {f"toy:{number:04}" for number in numbers}
             found = {uid for pattern in patterns if pattern.type == name for uid in pattern.uids}
-            # The plants of other signals are recurring errors, too.
-            if name == "recurring_error":
-                others = {
-                    f"toy:{n:04}"
-                    for other, more in plants.items()
-                    if other in ("recovery", "tool_thrash", "flaky_test")
-                    for n in more
-                }
-                found -= others
-            if name == "recovery":
-                found -= {f"toy:{n:04}" for n in plants["flaky_test"]}
+            for other in ALSO.get(name, ()):
+                found -= {f"toy:{n:04}" for n in plants[other]} - planted
             correct[name] += len(found & planted)
             reported[name] += len(found & planted) if name == "clean_pass" else len(found)
             planted_count[name] += len(planted)
