@@ -95,8 +95,21 @@ def test_text_about_a_private_key_stays(redactor: Redactor) -> None:
         f"line\n{base64.b64encode(TOKEN.encode()).decode()}\nend",
         f"{'.' * 70} {TOKEN[:6]}\n{TOKEN[6:]}\nend",
         f"take {TOKEN[:20]}\n    {TOKEN[20:]}\nend",
+        f"\x1b]8;;https://h.example/x\x1b\\{TOKEN[:9]}\x1b]8;;\x1b\\{TOKEN[9:]}",
+        f"\x1b]8;id=1;https://h.example/{'x' * 300}\x07{TOKEN[:9]}\x1b]8;;\x07{TOKEN[9:]}",
+        f"\x1b]8;;https://h.example/?t={TOKEN}\x1b\\link\x1b]8;;\x1b\\",
+        *(
+            f"{TOKEN[:9]}{code}{TOKEN[9:]}"
+            for code in (
+                "\x1b", "\x1b=", "\x1b7", "\x1b(B", "\x1bP1$r0m\x1b\\", "\x9b31m", "x\x08", "\x00",
+                "\u200b", "\u00ad", "\ufeff",
+            )
+        ),
+        base64.encodebytes(f"# settings\nUSER=deploy\nDB_PASSWORD={PASSWORD}\n".encode()).decode(),
+        f"{'.' * 60} your password \nis {PASSWORD} and",
+        f"&quot;password&quot;: &quot;{PASSWORD}&quot;",
     ],
-)
+)  # fmt: skip
 def test_a_secret_goes_however_it_is_written(redactor: Redactor, text: str) -> None:
     clean = redactor.text(text)
     assert not any(part in clean for part in (TOKEN[-12:], PASSWORD))
@@ -120,12 +133,28 @@ def test_a_secret_goes_however_it_is_written(redactor: Redactor, text: str) -> N
         "lösenordet är {short} till", "şifresi: {short}", "пароль от базы: {short}",
         "Пароль — {short} для", "数据库密码是 {short}，请", "密码：{short}",
         "パスワードは {short} です", "비밀번호는 {short} 입니다",
+        "cookies={{'sessionid': '{long}'}}", "h\tTRUE\t/\tTRUE\t1893456000\tsid\t{long}",
+        "echo {short} | docker login -u me --password-stdin", "echo {long} | az devops login",
+        "curl -u :{long} https://x.example", "az login --service-principal -u a -p {long} -t b",
+        "mongosh -u a -p {short} --host x", "zip -P {short} a.zip b", "htpasswd -b f me {short}",
+        "net use \\\\h\\c /user:me {short}",
+        "kubectl create secret generic a --from-literal=b={short}",
+        "db.internal:5432:shop:me:{short}", "WIFI:T:WPA;S:net;P:{short};;", "SMTP_PASS={letters}",
+        'variable "db_password" {{\n  default = "{short}"\n}}', 'npmAuthIdent: "{base64}"',
+        "SECRET_KEY = wdry&*(o{short}\nDEBUG",
+        "SECRET_KEY = '3oj!#fc*322jas(6=d$(+-8+o1+(ypx&{long}'",
+        "The root password is now {short}.", "the db pass is {short}",
+        "log in with admin / {short}",
+        "use the password {short} to connect", "mit dem Passwort {short} einloggen",
+        "Das Passwort für die Datenbank ist {short}.", "La password del server è {short}",
+        "Zugangsdaten: admin / {short}", "utilise le mdp {short}", "usa la clave {short} para",
     ],
 )  # fmt: skip
 def test_kinds_that_were_never_found_go(redactor: Redactor, text: str) -> None:
     values = {
         "long": "q7Zk2LmP0xW9vB4nT6yR1sD8fG3hJ5kL",
         "short": PASSWORD,
+        "letters": "mmqlurpdkhvqwybe",
         "base64": base64.b64encode(b"deploy:" + PASSWORD.encode()).decode(),
     }
     clean = redactor.text(text.format(**values))
@@ -143,6 +172,12 @@ def test_kinds_that_were_never_found_go(redactor: Redactor, text: str) -> None:
         "kind: SecretStore\ndata:\n  refreshInterval: abcdefgh12345678\n",
         "%20s and %3d are formats", "aGVsbG8gd29ybGQsIHRoaXMgaXMgYSB0ZXN0IG9mIHdvcmRz",
         "the longest line of this text is here, and it ends with a word\nthat goes on",
+        "log in with admin / the-usual-name", "use the password sha256sum prints",
+        "zip -r a.zip src1",
+        "Version=1.0.2.0, Culture=neutral, PublicKeyToken=b03f5f7f11d50a3a",
+        "echo finished | docker login --help", "SECRET_KEY = load_key(path, 16)",
+        "pass=word and more",
+        "SMTP_HOST=smtp.example.com:5432", "the pass rate is 12 of 30 tests in run a1b2",
     ],
 )  # fmt: skip
 def test_what_only_resembles_them_stays(redactor: Redactor, text: str) -> None:
@@ -208,6 +243,9 @@ def counted_work(redactor: Redactor, text: str) -> int:
 LEADS = ["xoxb-", "sk-ant-api03-", "ghp_", "AKIA", "SG.", "pat-na1-", "live_", "1000.", "eyJ"]
 UNITS = [
     *LEADS, *(f"{lead}a1a1a1a1a1 " for lead in LEADS),
+    "\x1b", "a\x08", "\x1b]8;;a\x07", "zip -P uDop2LNTixd9 a.zip b ",
+    "the password is Zk29xqPLm7Rt ",
+    "echo a1 | docker login ", "login a / b1 ", "cookies={'a':'", "TRUE\t/\tTRUE\t1\ta\t",
     "ghp_a\n", "password=1", "password is ", "пароль: ", "Cookie: a=", "docker login ",
     "eyJhbGci.", "%41",
     "\x1b[0m", "://a:b1@", "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----\n",

@@ -5,6 +5,7 @@ like, before the rules that should find them. Everything is made up by a seeded 
 """
 
 import base64
+import html
 import json
 import random
 import re
@@ -79,6 +80,29 @@ _TOLD = {
     "sshpass": "sshpass -p # ssh deploy@shop.internal",
     "mysql": "mysql -u root -p# shop",
     "jwt assignment": "export JWT_SECRET='~'",
+    "cookies of requests": "requests.get(url, cookies={'sessionid': '~'})",
+    "file of cookies": "#HttpOnly_.shop.internal\tTRUE\t/\tTRUE\t1893456000\tsessionid\t~",
+    "piped to docker login": "echo # | docker login -u deploy --password-stdin",
+    "azure devops, curl": "curl -u :^ https://dev.azure.com/shop/_apis/projects",
+    "azure service principal": "az login --service-principal -u deploy -p ~ --tenant shop",
+    "mongosh": "mongosh -u deploy -p # --host db.internal",
+    "zip": "zip -P # settings.zip settings",
+    "htpasswd": "htpasswd -b -c users deploy #",
+    "literal of kubectl": "kubectl create secret generic shop --from-literal=db=#",
+    "pgpass": "db.internal:5432:shop:deploy:#",
+    "wifi": "WIFI:T:WPA;S:shop;P:#;;",
+    "terraform": 'variable "db_password" { default = "#" }',
+    "yarn": 'npmAuthIdent: "&"',
+    "key with spaces around =": "SECRET_KEY = @",
+    "english now": "The root password is now #.",
+    "english without is": "use the password # to connect",
+    "english pass": "the db pass is #",
+    "english slash": "log in with admin / # please",
+    "german between": "Das Passwort für die Datenbank ist #.",
+    "german slash": "Zugangsdaten: admin / #",
+    "italian between": "La password del server è #",
+    "spanish clave": "usa la clave # para entrar",
+    "french mdp": "utilise le mdp # pour la base",
     "azure storage": "DefaultEndpointsProtocol=https;AccountName=shop;AccountKey=&&;",
 }
 _LETTERS = "abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ"
@@ -371,6 +395,34 @@ def _(text: str) -> Records:
     middle = min(6, len(text) // 3)
     red = f"\x1b[01;31m\x1b[K{text[middle : middle + 5]}\x1b[m\x1b[K"
     return _result(_around(text[:middle] + red + text[middle + 5 :]))
+
+
+@_place("link of a terminal in the middle")
+def _(text: str) -> Records:
+    middle = len(text) // 2
+    link = "\x1b]8;;https://shop.internal/x\x1b\\"
+    return _result(_around(text[:middle] + link + text[middle:] + "\x1b]8;;\x1b\\"))
+
+
+@_place("address of a link of a terminal")
+def _(text: str) -> Records:
+    return _result(_around(f"\x1b]8;;https://shop.internal/?{text}\x07here\x1b]8;;\x07"))
+
+
+@_place("characters that nobody sees in the middle")
+def _(text: str) -> Records:
+    middle = len(text) // 2
+    return _result(_around(text[:middle] + "\u200b\x1b(B\x1b=x\x08" + text[middle:]))
+
+
+@_place("HTML")
+def _(text: str) -> Records:
+    return _result(f"<p>It is</p>\n<pre>{html.escape(text)}</pre>\n<p>so.</p>")
+
+
+@_place("base64 in lines")
+def _(text: str) -> Records:
+    return _result(_around(base64.encodebytes(f"# all settings of us\n{text}\n".encode()).decode()))
 
 
 @_place("URL-encoded")

@@ -59,6 +59,8 @@ _OTHER_UNITS = (
     *("password=1", "password=1 ", 'password="', "password is ", "pw is a1 ", "пароль: ", "a:1 "),
     *("Cookie: a=", "-b a=", "docker login ", "mot de passe est ", "_pat=a", "Authorization: "),
     *("eyJhbGci.", "://a:b1@", "Bearer ", "-u a:", "%41", "%3D ", "\\u0041", "\x1b[0m", "ghp_a\n"),
+    *("\x1b", "\x1b]8;;a\x07", "a\x08", "cookies={'a':'", "TRUE\t/\tTRUE\t1\ta\t", "the pass "),
+    *("zip -P Zk29xqPLm7Rt a.zip ", "the password is Zk29xqPLm7Rt ", "log in a / b1 ", "net use "),
     *("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----\n", "Private-Lines: 1\n"),
     *("kind: Secret\ndata: abcdefgh\n", "aGVsbG8gd29ybGQgaGVsbG8gd29ybGQg ", "x" * 76 + "\n"),
 )

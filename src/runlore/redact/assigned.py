@@ -26,11 +26,11 @@ _CURLY = r"(?:\xe2\x80[\x98-\x9f]|\\+u201[89cCdD])"
 _NEXT = rf"(?:\n|\\+n)(?:\+| *{LISTED})"  # The next line of a change or of a listing.
 _BETWEEN = (
     r"""(?:[ \t\r\n"'\x60\\\[\]{}()<>:=,|?*\x1b-]|<\\*/|\\+[nrtbf]|\\+u00[0-9a-fA-F]{2}|"""
-    r"\[[0-9;]{1,8}m|"
+    r"\[[0-9;]{1,8}m|&(?:quot|apos|lt|gt|#[0-9]+);|"
     rf"{_CURLY}|{_NEXT})"
 )
 FILLING = (
-    "(?i:is|was|are|key|value|for|to|of|set|string|str|type|with|user|the|this|your|my|basic"
+    "(?i:is|was|are|key|value|default|for|to|of|set|string|str|type|with|user|the|this|your|my|basic"
     "|bearer|token)"
 )
 _OPENING = rf"""[:=,( \t>|]\\*[bruf]{{0,2}}(?:\\*["'\x60]|{_CURLY})"""
@@ -59,7 +59,7 @@ GATE = (
     rf"|{_BETWEEN}*(?:{FILLING}{_BETWEEN}+)*{_OPENING}{_run(_QUOTED, 8, '0-9!@#$%^&*~+')}"
     rf"|(?: [a-z]+){{1,5}}:? \\*[\"'\x60]?{_run(_BARE, 8, '0-9')}"
     r"|>[^<>\r\n\"]*[0-9])"
-    r"|(?:KEY|SECRET|TOKEN|PASSWORD|PASS|PWD)=[^\s\"'\x60\\$<{][^\s\"'\x60\\]*[0-9]"
+    r"|(?:KEY|SECRET|TOKEN|PASSWORD|PASS|PWD) ?= ?[^\s\"'\x60\\$<{][^\s\"'\x60\\]*[0-9]"
 )
 
 
@@ -82,9 +82,9 @@ _QUOTE = rb"(?:\\*[\"'`]|\xe2\x80[\x98-\x9f])"
 _CLOSE = rb"(?:\\*[\"'`]|\xe2\x80[\x98-\x9f]|[\])}]|\*\*|\x1b\[[0-9;]{0,8}m){0,4}"
 _GAP = rb"(?:%s|[ \t\r\n-]|\\+[nrt]){0,24}" % _NEXT.encode()
 _SEPARATOR = re.compile(
-    rb"(?P<pair>%(close)s(?:,|:%(space)s?\{?)?%(gap)s"
-    rb"(?:%(quote)s?type%(quote)s?:%(space)s?%(quote)s?[a-z]{3,8}%(quote)s?,?%(gap)s)?"
-    rb"%(quote)s?(?i:value)%(quote)s?%(space)s{0,3}[:=]%(space)s{0,3}"
+    rb"(?P<pair>%(close)s(?:,|:?%(space)s?\{|:%(space)s?)?%(gap)s"
+    rb"(?:%(quote)s?type%(quote)s?%(space)s?[:=]%(space)s?%(quote)s?[a-z]{3,8}%(quote)s?,?%(gap)s)?"
+    rb"%(quote)s?(?i:value|default)%(quote)s?%(space)s{0,3}[:=]%(space)s{0,3}"
     rb"|</key>%(gap)s<string>)"
     rb"|(?P<typed>\??:%(space)s?[A-Za-z_][A-Za-z0-9_.:|\[\]<>]{0,24}%(space)s?=%(space)s?"
     rb"|%(space)s[a-z0-9]{3,12}%(space)s:?=%(space)s?)(?=%(quote)s)"
@@ -104,6 +104,10 @@ _IN_QUOTES = re.compile(rb"[^\s\"'`\\\x00-\x1f]{1,4096}")
 _IN_CURLY = re.compile(rb"(?:[^\s\\\x00-\x1f\xe2]|\xe2(?!\x80[\x98-\x9f])){1,4096}")
 _CURLY_END = re.compile(rb"\xe2\x80[\x98-\x9f]")
 _ON_A_LINE = re.compile(rb"[^\s\"'`\\\x00-\x1f]{1,4096}")
+# Signs that no expression has in this order.
+_TO_LINE_END = re.compile(
+    rb"(?=[^\s\"'`\\]*[!@#$%^&*~][!@#$%^&*(=+)~-])[^\s\"'`\\\x00-\x1f]{8,4096}(?:\s|\\+[nr\"']|$)"
+)
 _CALL = re.compile(rb"[A-Za-z_.]*\(.*\)?$")
 _IN_TEXT = re.compile(rb"[^\s\"'`\\,;(){}\[\]<>|=\x00-\x1f]{1,4096}={0,2}")
 _IN_QUERY = re.compile(rb"[^\s\"'`\\,;(){}\[\]<>&|=\x00-\x1f]{1,4096}={0,2}")
@@ -152,6 +156,8 @@ def _bare_span(
     """Return where a value without quotes begins and ends."""
     how, text = separator.lastgroup, separator.group()
     is_on_a_line = how == "assign" and name.isupper() and text == b"="
+    if how == "assign" and name.isupper() and text.strip() == b"=":
+        is_on_a_line = is_on_a_line or _TO_LINE_END.match(data, start) is not None
     bare = _ON_A_LINE if is_on_a_line else _IN_QUERY if text.endswith(b"=") else _IN_TEXT
     body = bare.match(data, start)
     if not body:
@@ -237,9 +243,11 @@ def _level(name: str) -> int:
     if not words or words[-1] in _BENIGN_LAST:
         return 0
     joined, last = "".join(words), words[-1]
+    if joined.endswith("publickeytoken"):
+        return 0
     if last == "pass" or joined.endswith(_PASSWORDS):
         return 3
-    if last in _SECRET_WORDS or joined.endswith(("token", "secret", *_SECRET_KEYS)):
+    if last in _SECRET_WORDS or joined.endswith(("token", "secret", "authident", *_SECRET_KEYS)):
         return 2
     if last == "key":
         return 0 if len(words) > 1 and words[-2] in _PLAIN_KEYS else 1
@@ -285,8 +293,14 @@ def is_placed(value: str, kind: str) -> bool:
 
 
 @lru_cache(4096)
-def is_spoken(value: str) -> bool:
-    """Return True if what a sentence calls a password is one."""
+def is_spoken(value: str, *, is_linked: bool = True) -> bool:
+    """Return True if what a sentence calls a password is one.
+
+    Unless a word such as `is` stands before it, only what was drawn at random counts.
+    """
+    kinds = (str.isupper, str.islower, str.isdigit)
+    if not is_linked and not all(any(map(kind, value)) for kind in kinds):
+        return False
     if not _may_be_secret(value) or _HASH.fullmatch(value) or _IDENTIFIER.fullmatch(value):
         return False
     return any(map(str.isdigit, value)) and not wordlike(value)
@@ -337,13 +351,15 @@ def _is_random(value: str) -> bool:
 
 def _is_placeholder(value: str) -> bool:
     if _TEMPLATE.search(value):
-        return True
+        # So does a long key of letters and signs.
+        return len(value) < 40 or len(set(value) & _SIGNS) < 6
     # A long key spells a short word now and then, by chance.
     return bool(_FILLED_IN_LATER.search(value)) and (
         len(value) < 32 or wordlike(value) or entropy(value) < 3
     )
 
 
+_SIGNS = frozenset("!@#$%^&*(-_=+)")
 _TEMPLATE = re.compile(
     r"(?i)\*{3,}|\.{3,}|-{4,}|\$\{|\$\(|\{\{|<%|%\(|#\{|%[sdv]\b|^\$[a-z_]|^%[a-z_]+%$|^<.*>$"
     r"|^\{.*\}$|^\[.*\]$|://|process\.env|os\.environ|"

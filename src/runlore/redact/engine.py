@@ -177,13 +177,24 @@ class Redactor:
 
         Markers are never redacted again.
         """
+        known: set[bytes] = set()  # Parts without a secret.
         for _ in range(_MAX_ROUNDS):
             parts = _MARKER.split(data) if b"[redacted:" in data else [data]
-            clean = [part if i % 2 else self._part(part) for i, part in enumerate(parts)]
+            clean = [
+                part if i % 2 else self._clean_part(part, known) for i, part in enumerate(parts)
+            ]
             if all(map(_same, clean, parts)):
                 break
             data = b"".join(clean)
         return data
+
+    def _clean_part(self, part: bytes, known: set[bytes]) -> bytes:
+        if part in known:
+            return part
+        clean = self._part(part)
+        if clean is part:
+            known.add(part)
+        return clean
 
     def _part(self, data: bytes) -> bytes:
         spans = _merged([_whole(data, *span) for span in self._spans(data)])
@@ -207,10 +218,12 @@ class Redactor:
     def _spans(self, data: bytes) -> Iterator[_Span]:
         """Find the secrets. The spans may overlap."""
         if self._opens(data):
-            plain = views.without_codes(data)
-            spans = self._find_in_readings(plain.data if plain else data)
-            for start, end, kind in spans:
-                yield (*plain.locate(start, end), kind) if plain else (start, end, kind)
+            around, inside = views.split_codes(data)
+            if around is None:
+                yield from self._find_in_readings(data)
+            for view in filter(None, (around, inside)):
+                for start, end, kind in self._find_in_readings(view.data):
+                    yield *view.locate(start, end), kind
         yield from self._find_owned(data)
 
     def _find_in_readings(self, data: bytes) -> Iterator[_Span]:
@@ -231,7 +244,7 @@ class Redactor:
         view = views.joined_lines(data, opened)
         for start, end, kind in self._spans_in(view.data) if view else ():
             parts = view.parts_of(start, end) if view else []
-            if view and len(parts) > 1 and not wordlike(parts[-1].decode("latin-1")):
+            if view and (len(parts) == 1 or not wordlike(parts[-1].decode("latin-1"))):
                 yield *view.locate(start, end), kind
 
     def _spans_in(self, data: bytes) -> Iterator[_Span]:
@@ -273,10 +286,17 @@ class Redactor:
 
     def _find_spoken(self, data: bytes) -> Iterator[_Span]:
         """Find passwords that a sentence names."""
-        pattern = _compile(sentences.PATTERN)
+        pattern, unlinked = _compile(sentences.PATTERN), _compile(sentences.UNLINKED)
         for name in _compile(sentences.NAMES).finditer(data):
-            match = pattern.match(data, name.start(), name.start() + sentences.MAX_BYTES)
+            end = name.start() + sentences.MAX_BYTES
+            match = pattern.match(data, name.start(), end)
             if match and assigned.is_spoken(match[1].decode("ascii")):
+                yield *match.span(1), "assigned"
+            match = unlinked.match(data, name.start(), end)
+            if match and assigned.is_spoken(match[1].decode("ascii"), is_linked=False):
+                yield *match.span(1), "assigned"
+        for match in _compile(sentences.LOGIN).finditer(data):
+            if assigned.is_spoken(match[1].decode("ascii"), is_linked=False):
                 yield *match.span(1), "assigned"
 
     def _span_at(self, data: bytes, at: int) -> _Span | None:

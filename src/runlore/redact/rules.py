@@ -19,7 +19,7 @@ import msgspec
 from runlore.redact import blocks, sentences
 
 # Raised when what is found changes: stored text made by older rules can then be told apart.
-RULES_VERSION = 4
+RULES_VERSION = 5
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -277,6 +277,7 @@ _GAP = rf"(?:[\s+-]|\\+[nrtf]|{LISTED})"
 _USERINFO = r"[^\s/@:\"'<>\x60\\|(){}$]"
 _WORD = r"[^\s/@\"'<>\x60\\|{}]"
 
+_TAB = r"(?:[\t ]|\\+t)+"
 _REGISTRIES = "docker|podman|nerdctl|buildah|skopeo|oras|helm registry|crane auth|az acr"
 _AT = r":\\*/\\*/[^\s/@\"<>]+@"
 
@@ -349,8 +350,8 @@ PLACED = (
     Rule(
         "basic-auth",
         r"\s(?:-u|-U|--user|--proxy-user)[= ]?["
-        r" ]?\\*[\"']?[\w.@+-]{1,64}:([^\s\"'\\\x60:/]{6,100})",
-        gate=r"(?:-u|-U|--user|--proxy-user)[= ]?[ ]?\\*[\"']?[\w.@+-]+:[^\s\"'\x60:]{6}",
+        r" ]?\\*[\"']?[\w.@+-]{0,64}:([^\s\"'\\\x60:/]{6,100})",
+        gate=r"(?:-u|-U|--user|--proxy-user)[= ]?[ ]?\\*[\"']?[\w.@+-]*:[^\s\"'\x60:]{6}",
     ),
     Rule(
         "cookie",
@@ -363,6 +364,64 @@ PLACED = (
         "cookie",
         r"\s(?:-b|--cookie)[= ]{1,3}\\*[\"']?([\w.!#$%&*+^~|-]{1,80}=[^\s\"'\\\x60<>]{8,})",
         gate=r"(?:-b|--cookie)[= ]+\\*[\"']?[\w.!#$%&*+^~|-]+=",
+    ),
+    Rule(
+        "cookie-value",  # `cookies={'sessionid': '…'}`
+        r"(?i)cookies?\\*[\"']?\s?[=:(]\s?\{\s?\\*[\"'][\w.-]{1,80}\\*[\"']\s?:\s?\\*[\"']"
+        r"([^\s\"'\\]{16,})",
+        gate=r"(?i:cookies?)[\s\"'\\=:(]+\{",
+    ),
+    Rule(
+        "cookie-value",  # In a file of cookies, as curl writes it.
+        rf"(?:TRUE|FALSE){_TAB}/[^\s\\]*{_TAB}(?:TRUE|FALSE){_TAB}[0-9]{{1,12}}{_TAB}"
+        rf"[\w.!#$%&*+^~-]{{1,80}}{_TAB}"
+        r"([^\s\"'\\]{8,})",
+        gate=rf"(?:TRUE|FALSE){_TAB}[0-9]+{_TAB}",
+    ),
+    Rule(
+        "password",  # Sent to a program that asks for it.
+        r"(?i)\b(?:echo|printf)(?: -n)?(?: \\*[\"']?%s\\*[\"']?)? \\*[\"']?"
+        r"([^\s\"'\\$|%\x60]{6,200})"
+        r"\\*[\"']?\s?\|\s?(?:sudo -S|[a-z ]{1,30} login\b|[^\r\n|;]{1,80}--(?:password-stdin"
+        r"|with-token))",
+        gate=r"\| ?(?:sudo -S|[a-z]+ (?:[a-z]+ )?login)|--password-stdin|--with-token",
+    ),
+    Rule(
+        "password",  # Commands whose `-p` or `-P` is a password.
+        r"\b(?:az login|mongo(?:sh|dump|restore|import|export)?|sqlcmd|bcp|zip|unzip)\s"
+        r"(?:[^\r\n|;&]{0,200}?\s)?(?:-p|-P)[= ]{1,3}\\*[\"']?([^\s\"'\\]{6,100})",
+        gate=r"az login |mongo[a-z]* -|sqlcmd -|bcp |zip -",
+    ),
+    Rule(
+        "password",
+        r"\bhtpasswd\s(?:-[a-zA-Z0-9]+\s){0,4}[^\s-]\S{0,200}\s[\w.@-]{1,64}\s\\*[\"']?"
+        r"([^\s\"'\\]{6,100})",
+        gate=r"htpasswd -",
+    ),
+    Rule(
+        "password",
+        r"(?i)\bnet use\s[^\r\n]{0,200}?/user:[^\s]{1,80}\s\\*[\"']?([^\s\"'\\/]{6,100})",
+        gate=r"(?i:net use) ",
+    ),
+    Rule(
+        "kubernetes",
+        r"--from-literal[= ]\\*[\"']?[\w.-]{1,80}=\\*[\"']?([^\s\"'\\]{6,200})",
+        gate=r"--from-literal",
+    ),
+    Rule(
+        "password",  # In .pgpass.
+        r"[\w.*-]{1,80}:(?:5432|5433|6432):[\w*-]{1,63}:[\w*-]{1,63}:([^\s\"':\\]{6,200})",
+        gate=r":(?:5432|5433|6432):[A-Za-z0-9_*-]+:[A-Za-z0-9_*-]+:",
+    ),
+    Rule(
+        "password",
+        r"\bWIFI:[^\s\"]{0,100}?\bP:([^\s;\"\\]{8,63});",
+        gate="WIFI:",
+    ),
+    Rule(
+        "password",  # As Google makes them for programs: letters alone.
+        r"(?i)pass(?:word|wd)?\\*[\"']?\s?[=:]\s?\\*[\"']?([a-z]{4}(?: ?[a-z]{4}){3})(?:[^\w ]|$)",
+        gate=r"(?i:pass(?:word|wd)?)[\s\"'\\]*[=:][\s\"'\\]*[a-z]{4} ?[a-z]{4} ?[a-z]{4} ?[a-z]{4}",
     ),
     Rule(
         "password",

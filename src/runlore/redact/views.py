@@ -1,11 +1,13 @@
 r"""Other ways to read a text, in which a secret may show that its bytes hide.
 
-A view is the text without terminal codes, with `%3D` and base64 decoded, or with wrapped lines
-joined. What is found in a view is removed from the text itself: a view knows where each of its
-parts came from. Nothing here knows what a secret looks like.
+A view is the text without terminal codes and characters that nobody sees, the text in such codes,
+the text with `%3D`, `&quot;` and base64 decoded, or with wrapped lines joined. What is found in a
+view is removed from the text itself: a view knows where each of its parts came from. Nothing here
+knows what a secret looks like.
 """
 
 import base64
+import html
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -15,13 +17,26 @@ from typing import NamedTuple
 
 import re2
 
+_BYTES = re2.Options()
+_BYTES.encoding = re2.Options.Encoding.LATIN1
+
 # `\x1b[32m`, the title of a window, and both as source code and JSON spell them.
 _ESCAPE = r"(?:\x1b|\\+(?:u001[bB]|x1[bB]|033|e))"
-_CODES = re2.compile(
-    rf"{_ESCAPE}(?:\[[0-9;:?]{{0,40}}[ -/]?[@-~]|\][^\x07\x1b\\]{{0,200}}(?:\x07|{_ESCAPE}?\\+))"
-    r"|\x1b[()][AB012]".encode()
+_CSI = rf"(?:{_ESCAPE}\[|\xc2\x9b)[0-9;:?]{{0,40}}[ -/]?[@-~]"
+# A title, a link, or another command with a text in it.
+_COMMAND = rf"{_ESCAPE}[\]P^_X]([^\x07\x1b\\\r\n]*)(?:\x07|{_ESCAPE}?\\+)"
+# Characters that nobody sees, and one that is printed over.
+_UNSEEN = (
+    r"\xe2\x80[\x8b-\x8f]|\xe2\x81[\xa0-\xa4]|\xef\xbb\xbf|\xc2\xad|[\x00-\x07\x0e-\x1a\x7f]"
+    r"|[^\n\x08]\x08"
 )
-_ESCAPES = re2.compile(rb"%([0-9A-Fa-f]{2})|\\+u([0-9A-Fa-f]{4})")
+_CODES = re2.compile(
+    rf"(?:{_CSI}|\x1b[()*+#][A-Z0-9]|\x1b[=>78]|{_UNSEEN})+|{_COMMAND}|\x1b+".encode(), _BYTES
+)
+_HAS_CODES = re2.compile(rf"{_ESCAPE}[\[\]P^_X]|\xc2\x9b|[\x1b\x08]|{_UNSEEN}".encode(), _BYTES)
+_ESCAPES = re2.compile(
+    rb"%([0-9A-Fa-f]{2})|\\+u([0-9A-Fa-f]{4})|&(quot|apos|amp|lt|gt|#[0-9]{2,5}|#x[0-9a-fA-F]{2,4});"
+)
 
 
 def _base64_group() -> str:
@@ -46,7 +61,8 @@ _NOT_TEXT = re.compile(rb"[^\t\n\r\x1b -~]")
 
 GATE = "|".join(
     [
-        rf"{_ESCAPE}[\[\]]",
+        rf"{_ESCAPE}[\[\]P^_X]|\x1b|\\+(?:u001[bB]|b|u0008)|\xc2\x9b|\\+u009[bB]|{_UNSEEN}"
+        r"|\\+u(?:200[b-fB-F]|206[0-4]|[fF][eE][fF][fF]|00[aA][dD]|000[0-7eEfF]|001[0-9aA]|007[fF])",
         r"%(?:2[0-9A-Fa-f]|3[AaDd]|0[AaDd])[^%\s\"]",
         rf"{_BOUNDARY}{_BASE64}",
     ]
@@ -102,15 +118,25 @@ class Span(NamedTuple):
     replacement: bytes = b""
 
 
-def without_codes(data: bytes) -> View | None:
-    """Return a text without terminal codes; None if it has none."""
-    spans = [Span(*code.span()) for code in _CODES.finditer(data)] if b"[" in data else []
-    return _replaced(data, spans) if spans else None
+def split_codes(data: bytes) -> tuple[View | None, View | None]:
+    """Return a text without terminal codes, and the texts in the codes, such as addresses of links.
+
+    None stands for a text that would be the same, or empty.
+    """
+    if not _HAS_CODES.search(data):
+        return None, None
+    codes = list(_CODES.finditer(data))
+    inside = View()
+    for code in codes:
+        if code[1]:
+            inside.add(code[1], *code.span(1))
+            inside.add(b"\n\n", code.end(), code.end())
+    return _replaced(data, [Span(*code.span()) for code in codes]), inside if inside.data else None
 
 
 def decoded(data: bytes) -> Iterator[View]:
     """Yield a text with `%3D` and `\\u003d` decoded, and all base64 in it, if there is any."""
-    has_escapes = b"%" in data or b"\\u" in data
+    has_escapes = b"%" in data or b"\\u" in data or (b"&" in data and b";" in data)
     if has_escapes and (spans := list(_escape_spans(data))):
         yield _replaced(data, spans)
     if runs := list(_base64_runs(data)):
@@ -119,21 +145,41 @@ def decoded(data: bytes) -> Iterator[View]:
 
 def _escape_spans(data: bytes) -> Iterator[Span]:
     for match in _ESCAPES.finditer(data):
-        byte, letter = match.groups()
-        text = chr(int(letter, 16)).encode("utf-8", "surrogatepass") if letter else b""
+        byte, letter, entity = match.groups()
+        text = (
+            chr(int(letter, 16))
+            if letter
+            else html.unescape(f"&{entity.decode()};")
+            if entity
+            else ""
+        )
         start, end = match.span()
-        yield Span(start, end, text or bytes([int(byte, 16)]))
+        yield Span(start, end, text.encode("utf-8", "surrogatepass") or bytes([int(byte, 16)]))
 
 
 def _base64_runs(data: bytes) -> Iterator[Span]:
+    """Yield all texts in base64. Where one goes on in the next line, so does the next span."""
+    at = 0
     for match in _BASE64_RUN.finditer(data):
         start, end = match.span(1)
-        packed = data[start:end].translate(_URL_SAFE)
-        text = base64.b64decode(packed[: len(packed) // 4 * 4] + _rest(packed))
-        if not _NOT_TEXT.search(text):
+        while start >= at and (text := _unpacked(data[start:end])):
             yield Span(start, end, text)
+            at = end
+            following = _NEXT_BASE64.match(data, end)
+            if (end - start) % 4 or end - start < _MIN_BASE64_LINE or not following:
+                break
+            start, end = following.span(1)
 
 
+def _unpacked(packed: bytes) -> bytes:
+    """Return the text in base64; nothing if it is no text."""
+    packed = packed.translate(_URL_SAFE)
+    text = base64.b64decode(packed[: len(packed) // 4 * 4] + _rest(packed))
+    return b"" if _NOT_TEXT.search(text) else text
+
+
+_MIN_BASE64_LINE = 56
+_NEXT_BASE64 = re2.compile(rb"(?:\r?\n|\\+r?\\*n)[ \t]*([A-Za-z0-9+/_-]{2,})")
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")
 
 
@@ -155,18 +201,22 @@ def _replaced(data: bytes, spans: Iterable[Span]) -> View:
 
 def _decoded(runs: Iterable[Span]) -> View:
     """Return the decoded texts alone, each by itself."""
-    view = View()
+    view, end = View(), 0
     for run in runs:
+        if run.start - end > _MAX_LINE_END:
+            view.add(b"\n\n", run.start, run.start)
         view.add(run.replacement, run.start, run.end)
-        view.add(b"\n\n", run.end, run.end)
+        end = run.end
     return view
+
+
+_MAX_LINE_END = 12
 
 
 _LINE_START = re.compile(
     rb"(?:\\+t|[ \t])*(?:[0-9]{1,6}(?:\xe2\x86\x92|\\+u2192|\\+t|[\t:|])|[+>|] ?)?[ \t]*"
 )
 _MIN_WRAPPED = 40
-_WORD_BYTE = re.compile(rb"[!#$%&*+./0-9=?@A-Z^_a-z~-]")
 # Bytes of a line before and after the place where it was wrapped.
 _REACH = 512
 
@@ -174,7 +224,7 @@ _REACH = 512
 def joined_lines(data: bytes, opened: Iterable[tuple[int, int]]) -> View | None:
     """Return what stands around wrapped lines, joined; None if there are none.
 
-    A line is wrapped if it is as long as the longest, and a word goes on in the next. `opened` are
+    A line is taken for wrapped if it is as long as the longest. `opened` are
     further line ends (start and end), before which a token has begun.
     """
     line_end = b"\n" if b"\n" in data else b"\\n"
@@ -182,7 +232,7 @@ def joined_lines(data: bytes, opened: Iterable[tuple[int, int]]) -> View | None:
     for start, end in sorted(_find_full_lines(data, line_end).union(opened)):
         indented = _LINE_START.match(data, end)
         next_word = indented.end() if indented else end
-        if not (start and _WORD_BYTE.match(data, start - 1) and _WORD_BYTE.match(data, next_word)):
+        if not start or next_word >= len(data):
             continue
         if start != reached:
             first = max(0, reached, start - _REACH)
