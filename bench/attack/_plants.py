@@ -81,7 +81,7 @@ _TOLD = {
     "mysql": "mysql -u root -p# shop",
     "jwt assignment": "export JWT_SECRET='~'",
     "cookies of requests": "requests.get(url, cookies={'sessionid': '~'})",
-    "file of cookies": "#HttpOnly_.shop.internal\tTRUE\t/\tTRUE\t1893456000\tsessionid\t~",
+    "file of cookies": ".shop.internal\tTRUE\t/\tTRUE\t1893456000\tsessionid\t~",
     "piped to docker login": "echo # | docker login -u deploy --password-stdin",
     "azure devops, curl": "curl -u :^ https://dev.azure.com/shop/_apis/projects",
     "azure service principal": "az login --service-principal -u deploy -p ~ --tenant shop",

@@ -16,10 +16,10 @@ import apsw
 import pytest
 
 from runlore import config
-from runlore.adapters import Normalized, Source, get
+from runlore.adapters import Normalized, Source, get, grok_cli
 from runlore.adapters.grok_cli import reader
 from runlore.adapters.shared import sqlite
-from runlore.errors import ReadError
+from runlore.errors import ReadError, Rejected
 from runlore.model import Session
 from runlore.store import Filter, Store, open_store
 from runlore.sync import pipeline
@@ -503,3 +503,26 @@ def test_databases_below_a_folder_are_found_where_it_has_none_itself(tmp_path: P
     ], "or a file itself"
     make(tmp_path / "grok.db").close()
     assert [source.path for source in ADAPTER.discover(tmp_path)] == [str(tmp_path / "grok.db")]
+
+
+@pytest.mark.parametrize("has_times", [True, False])
+def test_rows_without_a_time_are_not_read_again_with_each_part_of_the_messages(
+    root: Path, live: apsw.Connection, monkeypatch: pytest.MonkeyPatch, has_times: bool
+) -> None:
+    monkeypatch.setattr(grok_cli, "MAX_AGAIN", 5)
+    start(live, "a")
+    for n in range(20):
+        say(live, "a", n, "user", "hello", at=n)
+        use(live, "a", 1, at=n)
+    if not has_times:
+        live.execute("update messages set created_at = ''; update usage_events set created_at = ''")
+    else:
+        live.execute("update usage_events set created_at = '2026-05-01T00:00:00.000Z'")
+    source = the_source(root)
+    assert len(list(ADAPTER.read(source, None))) == 41, "the first read has no limit"
+    since = ADAPTER.position(source, 10, 10)
+    if has_times:
+        assert sum(record.sidecar is None for record in ADAPTER.read(source, since)) == 10
+    else:
+        with pytest.raises(Rejected, match="more than 5 rows would be read again"):
+            list(ADAPTER.read(source, since))

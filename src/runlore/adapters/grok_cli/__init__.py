@@ -24,12 +24,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 from hashlib import blake2b
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 from zlib import crc32
 
 import apsw
 
-from ...errors import ModelError, ReadError
+from ...errors import ModelError, ReadError, Rejected
 from ...model import Session, format_time, parse_time
 from .. import Position, Record, Source
 from ..shared.sqlite import SqliteAdapter, as_record, columns, is_passing, reading, rows
@@ -38,6 +39,12 @@ MESSAGES = "messages"
 SLACK = timedelta(hours=1)
 """The maximum age of a row that was written after the last message was read: clocks are set,
 programs wait."""
+
+MAX_AGAIN = 20_000
+"""Rows of sessions or sidecars that a read which goes on may find. Only those of the last hour are
+read again; without times it would be all of them, for each part of the messages."""
+
+T = TypeVar("T")
 
 
 class GrokCliAdapter(SqliteAdapter):
@@ -69,8 +76,11 @@ class GrokCliAdapter(SqliteAdapter):
         last = since.offset if since else 0
         with reading(source.path) as db:
             begin = _time_before(db, last) if since else None
-            sessions = {row["id"]: row for row in _recent(db, "sessions", "updated_at", begin)}
-            pending = sorted(_sidecars(db, begin), key=lambda item: item[0], reverse=True)
+            max_rows = MAX_AGAIN if since else None
+            latest = _up_to(max_rows, db, _recent(db, "sessions", "updated_at", begin))
+            sessions = {row["id"]: row for row in latest}
+            sidecars = _up_to(max_rows, db, _sidecars(db, begin))
+            pending = sorted(sidecars, key=lambda item: item[0], reverse=True)
             for row in rows(db, MESSAGES, "where rowid > ? order by rowid", (last,)):
                 yield from _due(pending, str(row.get("created_at")))
                 if session := sessions.pop(row.get("session_id"), None):
@@ -89,6 +99,15 @@ class GrokCliAdapter(SqliteAdapter):
 
 
 adapter = GrokCliAdapter()
+
+
+def _up_to(max_rows: int | None, db: apsw.Connection, found: Iterator[T]) -> list[T]:
+    """Return all that is found. Raises Rejected if it is more than `max_rows`."""
+    items = list(islice(found, None if max_rows is None else max_rows + 1))
+    if max_rows is not None and len(items) > max_rows:
+        reason = f"more than {max_rows:,} rows would be read again and again"
+        raise Rejected(db.db_filename("main"), reason)
+    return items
 
 
 def _samples(db: apsw.Connection, offset: int) -> tuple[bytes, bytes]:
