@@ -84,7 +84,9 @@ MEASURE = """
 import json, os, resource, subprocess, sys
 max_bytes, file, *command = sys.argv[1:]
 if int(max_bytes):
-    resource.setrlimit(resource.RLIMIT_AS, (int(max_bytes), int(max_bytes)))
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    limit = int(max_bytes) if hard < 0 else min(int(max_bytes), hard)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 with open(file, "wb") as output:
     process = subprocess.Popen(command, stdout=output, stderr=output)
     _, status, used = os.wait4(process.pid, 0)
@@ -110,7 +112,7 @@ def run_sync(home: Path, agents: Sequence[str], max_bytes: int = 0) -> Run:
     figures, _ = process.communicate()
     timer.cancel()
     cpu_s, peak_mb, code = json.loads(figures or b"[0, 0, -9]")
-    text = output.read_text("utf-8", "replace")
+    text = output.read_text("utf-8", "replace") if output.exists() else ""
     return Run(cpu_s=cpu_s, peak_mb=peak_mb, code=code, problems=_problems(text), output=text)
 
 

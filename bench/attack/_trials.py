@@ -79,11 +79,6 @@ class Score:
         return Result(self.case, self.tried, self.held, self.problem[:MAX_NOTE_CHARS] or note)
 
 
-def not_possible(case: str, why: str) -> Result:
-    """Return the result of a case that cannot be tried on this machine."""
-    return Result(case, 0, 0, f"not tried: {why}")
-
-
 # ── a home ────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.attack import Result
+from bench.attack import Result, not_possible
 from bench.attack.web import run, serving, write_transcripts
 
 CHECKS = (
@@ -26,7 +26,7 @@ def attack(scale: float, scratch: Path) -> Iterator[Result]:
     """Run Schemathesis against a server with some sessions."""
     case = "requests made up from the OpenAPI document"
     if importlib.util.find_spec("schemathesis") is None:
-        yield Result(case, 0, 0, "not run: needs the extra `attack`")
+        yield not_possible(case, "needs the extra `attack`")
         return
     home = scratch / "home"
     write_transcripts(home, 20)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import apsw
 
-from bench.attack import Result
+from bench.attack import Result, not_possible
 from bench.attack._hostile import Run, choose_fixtures, configure, copy_root, run_sync, why_not
 from bench.attack.files import judge
 from runlore.testing import Fixture
@@ -112,7 +112,7 @@ ATTACKS = {
 def attack(scale: float, scratch: Path) -> Iterator[Result]:
     """Change the databases of each agent in one way after another, and sync."""
     if reason := why_not():
-        yield Result("hostile databases", 0, 0, reason)
+        yield not_possible("hostile databases", reason)
         return
     for case, edit in ATTACKS.items():
         runs: dict[str, Run] = {}

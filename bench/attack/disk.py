@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.attack import Result
+from bench.attack import Result, not_possible
 from bench.attack._transcripts import AGENTS, change_home, make_home, own_roots
 from bench.attack._trials import (
     Failed,
@@ -29,7 +29,6 @@ from bench.attack._trials import (
     find_problems,
     home_environment,
     make_config,
-    not_possible,
     read_content,
     require,
     run_whole,

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench.attack import Result
+from bench.attack import Result, not_possible
 from bench.attack._hostile import (
     Run,
     choose_fixtures,
@@ -82,7 +82,7 @@ POISONS: dict[str, Callable[[], bytes]] = {
 def attack(scale: float, scratch: Path) -> Iterator[Result]:
     """Poison a source of each agent, one after another, and sync."""
     if reason := why_not():
-        yield Result("hostile files", 0, 0, reason)
+        yield not_possible("hostile files", reason)
         return
     for case, make in POISONS.items():
         data = make()

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from bench.attack import Result
+from bench.attack import Result, not_possible
 from bench.attack._trials import (
     FIXTURES,
     MAX_WAIT_S,
@@ -29,7 +29,6 @@ from bench.attack._trials import (
     can_fork,
     fork,
     make_config,
-    not_possible,
     require,
     wait,
 )

@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from bench.attack import Result
+from bench.attack import Result, not_possible
 from bench.attack._transcripts import AGENTS, change_home, make_home, own_roots
 from bench.attack._trials import (
     Score,
@@ -27,7 +27,6 @@ from bench.attack._trials import (
     kill_after,
     make_config,
     next_limit,
-    not_possible,
     read_content,
     require,
     run_whole,

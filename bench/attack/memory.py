@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
 
-from bench.attack import Result
+from bench.attack import Result, not_possible
 from bench.attack._hostile import (
     choose_fixtures,
     configure,
@@ -29,8 +29,8 @@ MAX_BYTES = 600_000_000
 def attack(scale: float, scratch: Path) -> Iterator[Result]:
     """Sync good sources alone, then with a poisoned one of each agent."""
     case = "a poisoned source of each agent, in 600 MB"
-    if reason := why_not() or _no_limit():
-        yield Result(case, 0, 0, reason)
+    if reason := why_not() or _why_no_limit(scratch / "empty"):
+        yield not_possible(case, reason)
         return
     alone, among = scratch / "alone", scratch / "among"
     fixtures = choose_fixtures(scale, lambda _: True)
@@ -48,6 +48,8 @@ def attack(scale: float, scratch: Path) -> Iterator[Result]:
         note = f"{note}; ended with {run.code}, lost {lost}; {run.output[-200:]!r}"
     yield Result(case, len(wanted), len(wanted & stored), note)
     again = run_sync(among, list(good), MAX_BYTES)
+    if not run.set_aside:
+        return
     twice = run.set_aside & {path for path, _ in again.problems}
     note = ", ".join([again.figures, *sorted(twice)[:5]])
     case = "the same again: what was set aside is not tried"
@@ -70,5 +72,14 @@ def _poison(scale: float, folder: Path) -> dict[str, list[Path]]:
     return roots
 
 
-def _no_limit() -> str | None:
-    return None if sys.platform == "linux" else "needs a system that limits address space"
+def _why_no_limit(home: Path) -> str | None:
+    """Return why a sync of nothing does not end under the limit; None if it does."""
+    if sys.platform != "linux":
+        return "needs a system that limits address space"
+    configure(home, {"claude": [home]})
+    run = run_sync(home, ["claude"], MAX_BYTES)
+    if run.code:
+        return (
+            f"a sync of nothing ends with {run.code} in {MAX_BYTES >> 20} MB: {run.output[-80:]!r}"
+        )
+    return None

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from bench.attack import Result
+from bench.attack import Result, not_possible
 from bench.attack._disk import PythonFiles, Recorder, SqliteFiles, Step, lose_power
 from bench.attack._transcripts import make_home
 from bench.attack._trials import (
@@ -26,7 +26,6 @@ from bench.attack._trials import (
     find_difference,
     find_problems,
     make_config,
-    not_possible,
     read_content,
     require,
     run_whole,

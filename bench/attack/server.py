@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.attack import Result
+from bench.attack import Result, not_possible
 from bench.attack._transcripts import make_home
 from bench.attack._trials import (
     Failed,
@@ -27,7 +27,6 @@ from bench.attack._trials import (
     fork,
     kill_after,
     make_config,
-    not_possible,
     read_content,
     require,
     run_whole,

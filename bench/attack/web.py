@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from bench.attack import Result
+from bench.attack import Result, not_possible
 
 HARM = "window.pwned=1"
 SCRIPTS = [
@@ -258,7 +258,7 @@ def opened(case: str, urls: list[str], own: str) -> Iterator[Result]:
     except ImportError:
         chromium = None
     if chromium is None:
-        yield Result(case, 0, 0, "not run: needs Chromium, and Playwright from the extra `dev`")
+        yield not_possible(case, "needs Chromium, and Playwright from the extra `dev`")
         return
     broken = []
     with sync_playwright() as playwright:

