@@ -94,10 +94,11 @@ def run_fixture(
 ) -> int:
     """Do the trials of a fixture in a process with limits, and return its peak of memory."""
     report = scratch / "report"
-    report.unlink(missing_ok=True)
+    report.write_bytes(b"")
 
     def trials() -> None:
-        limit = memory_bytes() + MAX_MORE_BYTES
+        limit, hard = memory_bytes() + MAX_MORE_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]
+        limit = limit if hard < 0 else min(limit, hard)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         signal.signal(signal.SIGPROF, stop)
         with report.open("ab", buffering=0) as out:
@@ -112,7 +113,10 @@ def run_fixture(
     outcomes = dict(map(msgspec.json.decode, report.read_bytes().splitlines()))
     for n in range(count):
         with score.trial(f"{fixture.agent}/{fixture.case} {n}"):
-            require(not outcomes.get(n, ""), outcomes.get(n, ""))
+            problem = outcomes.get(n, "the process ended before it")
+            require(not problem, problem)
+        if n not in outcomes:
+            break
     return int(outcomes.get(-1, 0))
 
 

@@ -100,7 +100,7 @@ def _is_random(run: bytes) -> bool:
 # ── Kubernetes ────────────────────────────────────────────────────────────────────────────────────
 # Gates have no `\b`: with it an automaton has twice as many states.
 KUBERNETES_GATE = r"kind\\*[\"']?: ?\\*[\"']?Secret"
-_DATA = re.compile(rb"\bdata\\*[\"']?: ?\{?")
+_DATA = re.compile(rb"(?:\b|\\[nrt])data\\*[\"']?: ?\{?")
 _PAIR = re.compile(
     rb"[^\r\n:]{0,80}?[\"']?([\w.-]{1,80})\\*[\"']?: ?\\*[\"']?([A-Za-z0-9+/]{7,}={0,2})\\*[\"']?,?"
     rb"(?=\s|\\+[nr]|[}\"']|$)"

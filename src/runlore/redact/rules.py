@@ -277,6 +277,7 @@ _GAP = rf"(?:[\s+-]|\\+[nrtf]|{LISTED})"
 _USERINFO = r"[^\s/@:\"'<>\x60\\|(){}$]"
 _WORD = r"[^\s/@\"'<>\x60\\|{}]"
 
+_BEGIN = r"(?:\b|\\[nrt])"  # Of a word, also behind a newline as JSON in JSON writes it.
 _TAB = r"(?:[\t ]|\\+t)+"
 _REGISTRIES = "docker|podman|nerdctl|buildah|skopeo|oras|helm registry|crane auth|az acr"
 _AT = r":\\*/\\*/[^\s/@\"<>]+@"
@@ -344,7 +345,7 @@ PLACED = (
     ),
     Rule(
         "bearer",
-        r"(?i)\bbearer(?:\s|\\+[nrt]|\\*[\"'\x60]|[:=]){1,4}([\w.~+/=|%-]{16,})",
+        rf"(?i){_BEGIN}" r"bearer(?:\s|\\+[nrt]|\\*[\"'\x60]|[:=]){1,4}([\w.~+/=|%-]{16,})",
         gate=r"(?i:bearer)(?:[\s\"'\\\x60:=]|[nrt])+[\w.~+/\\=|%-]{16}",
     ),
     Rule(
@@ -356,7 +357,8 @@ PLACED = (
     Rule(
         "cookie",
         # All of the header, because any of the pairs may be the session.
-        r"(?i)\bcookie\\*[\"']?\s{0,3}[:=,]\s{0,3}\\*[\"'\x60]?"
+        rf"(?i){_BEGIN}"
+        r"cookie\\*[\"']?\s{0,3}[:=,]\s{0,3}\\*[\"'\x60]?"
         r"([\w.!#$%&*+^~|-]{1,80}=[^\r\n\"'\\\x60<>]{8,})",
         gate=r"(?i:cookie)(?:[\s\"'\\:=,\x60]|[nrt])+[\w.!#$%&*+^~|-]+=",
     ),
@@ -380,7 +382,8 @@ PLACED = (
     ),
     Rule(
         "password",  # Sent to a program that asks for it.
-        r"(?i)\b(?:echo|printf)(?: -n)?(?: \\*[\"']?%s\\*[\"']?)? \\*[\"']?"
+        rf"(?i){_BEGIN}"
+        r"(?:echo|printf)(?: -n)?(?: \\*[\"']?%s\\*[\"']?)? \\*[\"']?"
         r"([^\s\"'\\$|%\x60]{6,200})"
         r"\\*[\"']?\s?\|\s?(?:sudo -S|[a-z ]{1,30} login\b|[^\r\n|;]{1,80}--(?:password-stdin"
         r"|with-token))",
@@ -388,19 +391,22 @@ PLACED = (
     ),
     Rule(
         "password",  # Commands whose `-p` or `-P` is a password.
-        r"\b(?:az login|mongo(?:sh|dump|restore|import|export)?|sqlcmd|bcp|zip|unzip)\s"
+        rf"{_BEGIN}"
+        r"(?:az login|mongo(?:sh|dump|restore|import|export)?|sqlcmd|bcp|zip|unzip)\s"
         r"(?:[^\r\n|;&]{0,200}?\s)?(?:-p|-P)[= ]{1,3}\\*[\"']?([^\s\"'\\]{6,100})",
         gate=r"az login |mongo[a-z]* -|sqlcmd -|bcp |zip -",
     ),
     Rule(
         "password",
-        r"\bhtpasswd\s(?:-[a-zA-Z0-9]+\s){0,4}[^\s-]\S{0,200}\s[\w.@-]{1,64}\s\\*[\"']?"
+        rf"{_BEGIN}"
+        r"htpasswd\s(?:-[a-zA-Z0-9]+\s){0,4}[^\s-]\S{0,200}\s[\w.@-]{1,64}\s\\*[\"']?"
         r"([^\s\"'\\]{6,100})",
         gate=r"htpasswd -",
     ),
     Rule(
         "password",
-        r"(?i)\bnet use\s[^\r\n]{0,200}?/user:[^\s]{1,80}\s\\*[\"']?([^\s\"'\\/]{6,100})",
+        rf"(?i){_BEGIN}"
+        r"net use\s[^\r\n]{0,200}?/user:[^\s]{1,80}\s\\*[\"']?([^\s\"'\\/]{6,100})",
         gate=r"(?i:net use) ",
     ),
     Rule(
@@ -415,7 +421,7 @@ PLACED = (
     ),
     Rule(
         "password",
-        r"\bWIFI:[^\s\"]{0,100}?\bP:([^\s;\"\\]{8,63});",
+        rf"{_BEGIN}" r"WIFI:[^\s\"]{0,100}?\bP:([^\s;\"\\]{8,63});",
         gate="WIFI:",
     ),
     Rule(
@@ -439,26 +445,28 @@ PLACED = (
         r"(?i)[;\"'\s](?:password|pwd) ?= ?([^;\s\"'\\<>{}]{6,200});",
         gate=r"(?i:password|pwd) ?= ?[^;\s\"'\\<>{}]+;",
     ),
-    Rule("password", r"(?i)\bsshpass\s+-p\s?[\"']?([^\s\"'\\]{4,})", gate=r"(?i:sshpass)"),
+    Rule(
+        "password", rf"(?i){_BEGIN}" r"sshpass\s+-p\s?[\"']?([^\s\"'\\]{4,})", gate=r"(?i:sshpass)"
+    ),
     Rule(
         "password",
-        r"(?i)\b(?:mysql|mysqldump|mysqladmin|mariadb)[ \w.=-]{0,60} -p([^\s\"'\\]{6,})",
+        rf"(?i){_BEGIN}" r"(?:mysql|mysqldump|mysqladmin|mariadb)[ \w.=-]{0,60} -p([^\s\"'\\]{6,})",
         gate=r"(?i:mysql[a-z]*|mariadb)[ \w.=-]* -p",
     ),
     Rule(
         "password",
-        r"(?i)\bredis-cli[ \w.=-]{0,60} -a\s?[\"']?([^\s\"'\\]{6,})",
+        rf"(?i){_BEGIN}" r"redis-cli[ \w.=-]{0,60} -a\s?[\"']?([^\s\"'\\]{6,})",
         gate=r"(?i:redis-cli)[ \w.=-]* -a",
     ),
     Rule(
         "password",
-        rf"(?i)\bidentified{_GAP}+(?:with\s+\w+{_GAP}+)?by{_GAP}+(?:password\s+)?"
+        rf"(?i){_BEGIN}identified{_GAP}+(?:with\s+\w+{_GAP}+)?by{_GAP}+(?:password\s+)?"
         r"\\*[\"']([^\s\"'\\]{4,})",
         gate=rf"(?i:identified){_GAP}+(?i:by|with)",
     ),
     Rule(
         "password",
-        rf"(?i)\blogin\s+[\w.@+-]{{1,64}}{_GAP}+password" r"\s+([^\s\"'\\]{4,})",
+        rf"(?i){_BEGIN}login\s+[\w.@+-]{{1,64}}{_GAP}+password" r"\s+([^\s\"'\\]{4,})",
         gate=rf"(?i:login)(?:\s|\\+[nrtf])+[\w.@+-]+{_GAP}+(?i:password)",
     ),
 )

@@ -52,7 +52,9 @@ def _either(patterns: list[str]) -> str:
 
 
 _ASCII_NAMES = rf"(?i:{'|'.join(map(_as_bytes, _ASCII))}|{_SHORT})"
-NAMES = rf"(?:\b{_ASCII_NAMES}|{_either([_as_bytes(word) for word in _capitals(_OTHER)])})"
+NAMES = (
+    rf"(?:(?:\b|\\[nrt]){_ASCII_NAMES}|{_either([_as_bytes(word) for word in _capitals(_OTHER)])})"
+)
 _LINK = (
     rf"(?:[ ](?:{'|'.join(map(_as_bytes, _LINKS))})[ ]?:?[ ]"
     rf"|[ ]?(?:{'|'.join(map(_as_bytes, _MARKS))})[ ]?)"
