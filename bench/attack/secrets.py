@@ -7,6 +7,7 @@
 import contextlib
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -121,7 +122,8 @@ def _write(home: Path, n: int, records: Records, part: int) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     lines = [json.dumps(record).replace("SESSION", name) + "\n" for record in records]
     # Ids of events are unique among all transcripts: equal ones would be copies.
-    lines = [line.replace('"u', f'"{n}-u').replace("toolu_1", f"toolu_{n}") for line in lines]
+    lines = [re.sub('"(u[0-9])', rf'"{n}-\1', line) for line in lines]
+    lines = [line.replace("toolu_1", f"toolu_{n}") for line in lines]
     with file.open("a", encoding="utf-8") as out:
         out.writelines(lines)
     os.utime(file, (1_750_000_000 + part, 1_750_000_000 + part))

@@ -28,12 +28,14 @@ _COMMAND = rf"{_ESCAPE}[\]P^_X]([^\x07\x1b\\\r\n]*)(?:\x07|{_ESCAPE}?\\+)"
 # Characters that nobody sees, and one that is printed over.
 _UNSEEN = (
     r"\xe2\x80[\x8b-\x8f]|\xe2\x81[\xa0-\xa4]|\xef\xbb\xbf|\xc2\xad|[\x00-\x07\x0e-\x1a\x7f]"
-    r"|[^\n\x08]\x08"
+    r"|[^\n\x08]\x08|\\+u(?:200[b-fB-F]|206[0-4]|[fF][eE][fF][fF]|00[aA][dD])"
 )
 _CODES = re2.compile(
-    rf"(?:{_CSI}|\x1b[()*+#][A-Z0-9]|\x1b[=>78]|{_UNSEEN})+|{_COMMAND}|\x1b+".encode(), _BYTES
+    rf"(?:{_CSI}|{_ESCAPE}(?:[()*+#][A-Z0-9]|[=>78])|{_UNSEEN})+|{_COMMAND}|\x1b+".encode(), _BYTES
 )
-_HAS_CODES = re2.compile(rf"{_ESCAPE}[\[\]P^_X]|\xc2\x9b|[\x1b\x08]|{_UNSEEN}".encode(), _BYTES)
+_HAS_CODES = re2.compile(
+    rf"{_ESCAPE}[\[\]P^_X()*+#=>78]|\xc2\x9b|[\x1b\x08]|{_UNSEEN}".encode(), _BYTES
+)
 _ESCAPES = re2.compile(
     rb"%([0-9A-Fa-f]{2})|\\+u([0-9A-Fa-f]{4})|&(quot|apos|amp|lt|gt|#[0-9]{2,5}|#x[0-9a-fA-F]{2,4});"
 )
