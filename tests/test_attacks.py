@@ -19,8 +19,8 @@ NAMES = sorted(
 SCALE = 0.02
 SMALLER = {
     "files": 0.01,
-    "fuzz": 0.001,
-    "kills": 0.01,
+    "fuzz": 0.0004,
+    "kills": 0.005,
     "logs": 0.005,
     "secrets": 0.01,
     "web": 0.003,

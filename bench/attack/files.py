@@ -84,7 +84,8 @@ def attack(scale: float, scratch: Path) -> Iterator[Result]:
     if reason := why_not():
         yield not_possible("hostile files", reason)
         return
-    for case, make in POISONS.items():
+    every = list(POISONS.items())
+    for case, make in every[:: max(1, round(0.04 / scale))]:
         data = make()
         runs: dict[str, Run] = {}
         for fixture in choose_fixtures(scale, _has_file):

@@ -83,13 +83,12 @@ SCREEN_CHARS = 800
 def attack(scale: float, scratch: Path) -> Iterator[Result]:
     """Attack the page in four ways."""
     home = scratch / "home"
-    uids = write_transcripts(home, max(5, int(len(SCRIPTS) * len(WRAPPERS) * scale)))
+    uids = write_transcripts(home, max(3, int(len(SCRIPTS) * len(WRAPPERS) * scale)))
     run(home, "sync")
     with serving(home) as url:
         yield strangers(url)
         yield half_open_connections(url, max(5, int(200 * scale)))
-        yield from scripts_in_pages(url, uids)
-    yield from scripts_in_exports(home, scratch, uids)
+        yield from opened(scripts_in_pages(url, uids), scripts_in_exports(home, scratch, uids))
     yield from colouring_bombs(scale)
 
 
@@ -229,27 +228,32 @@ def is_closed(connection: socket.socket) -> bool:
 
 
 # ── scripts ───────────────────────────────────────────────────────────────────────────────────────
-def scripts_in_pages(url: str, uids: list[str]) -> Iterator[Result]:
-    """Open every page of the hostile sessions in a browser."""
+Addresses = tuple[str, list[str], str]
+"""A case, what is opened in it, and how the addresses begin that may be asked for."""
+
+
+def scripts_in_pages(url: str, uids: list[str]) -> Addresses:
+    """Return every page of the hostile sessions. Of few sessions, fewer lists too."""
     paths = [
         "/", "/sessions", "/sessions?q=pwned", "/errors", "/errors?q=pwned", "/usage?since=all",
         *(f"/usage?since=all&by={by}" for by in ("model", "repo", "session", "branch")), "/agents",
         *(f"/s/{uid}" for uid in uids),
     ]  # fmt: skip
-    yield from opened("pages full of script, in Chromium", [url + path for path in paths], url)
+    chosen = paths if len(uids) > 3 else [paths[2], paths[4], *paths[-len(uids) :]]
+    return "pages full of script, in Chromium", [url + path for path in chosen], url
 
 
-def scripts_in_exports(home: Path, scratch: Path, uids: list[str]) -> Iterator[Result]:
-    """Open exports of the hostile sessions, and a look back at them, in a browser."""
+def scripts_in_exports(home: Path, scratch: Path, uids: list[str]) -> Addresses:
+    """Export the hostile sessions, and a look back at them, and return the files."""
     files = [scratch / f"{number}.html" for number in range(len(uids[:60]))]
     for uid, file in zip(uids, files, strict=False):
         run(home, "export", uid, "-o", str(file))
     run(home, "retro", "--days", "3650", "--html", str(scratch / "retro.html"))
     urls = [file.as_uri() for file in (*files, scratch / "retro.html")]
-    yield from opened("exports full of script, in Chromium", urls, "file:")
+    return "exports full of script, in Chromium", urls, "file:"
 
 
-def opened(case: str, urls: list[str], own: str) -> Iterator[Result]:
+def opened(*cases: Addresses) -> Iterator[Result]:
     """Open addresses, with all that is folded in them, and count those where nothing ran."""
     programs = ("chromium", "chromium-browser", "google-chrome")
     chromium = next(filter(None, map(shutil.which, programs)), None)
@@ -258,31 +262,29 @@ def opened(case: str, urls: list[str], own: str) -> Iterator[Result]:
     except ImportError:
         chromium = None
     if chromium is None:
-        yield not_possible(case, "needs Chromium, and Playwright from the extra `dev`")
+        for case, _, _ in cases:
+            yield not_possible(case, "needs Chromium, and Playwright from the extra `dev`")
         return
-    broken = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for url in urls:
-            page = browser.new_page()
-            outside: list[str] = []
-            page.on("dialog", lambda dialog: dialog.dismiss())
-            page.on(
-                "request",
-                lambda request, outside=outside: (
-                    outside.append(request.url)
-                    if not request.url.startswith((own, "data:"))
-                    else None
-                ),
-            )
-            page.goto(url)
-            page.evaluate("document.querySelectorAll('details').forEach((one) => one.open = true)")
-            page.wait_for_timeout(30)
-            if outside or page.evaluate("window.pwned !== undefined"):
-                broken.append(f"{url} {outside}")
-            page.close()
+        for case, urls, own in cases:
+            broken = [problem for url in urls if (problem := run_page(browser, url, own))]
+            yield Result(case, len(urls), len(urls) - len(broken), "".join(broken[:1]))
         browser.close()
-    yield Result(case, len(urls), len(urls) - len(broken), "".join(broken[:1]))
+
+
+def run_page(browser: Any, url: str, own: str) -> str:
+    """Open an address, and return what was run or asked for elsewhere; empty if nothing was."""
+    page, outside = browser.new_page(), list[str]()
+    page.on("dialog", lambda dialog: dialog.dismiss())
+    page.on("request", lambda request: outside.append(request.url))
+    page.goto(url)
+    page.evaluate("document.querySelectorAll('details').forEach((one) => one.open = true)")
+    page.wait_for_timeout(30)
+    outside = [asked for asked in outside if not asked.startswith((own, "data:"))]
+    is_harmed = outside or page.evaluate("window.pwned !== undefined")
+    page.close()
+    return f"{url} {outside}" if is_harmed else ""
 
 
 # ── colouring ─────────────────────────────────────────────────────────────────────────────────────
@@ -294,17 +296,18 @@ def colouring_bombs(scale: float) -> Iterator[Result]:
 
     lexers = {get_lexer_by_name(name).name: name for name in sorted(LANGUAGES)}
     slowest, held = (0.0, "", ""), 0
-    for language in lexers.values():
+    languages = list(lexers.values())[:: max(1, round(0.02 / scale))]
+    for language in languages:
         code("x", language)  # Loads the lexer.
         worst = (0.0, language, "")
-        for text in slow_texts(language, max(20, int(1500 * scale))):
+        for text in slow_texts(language, max(8, int(1500 * scale))):
             began = time.thread_time()
             code(grow(text, MAX_CODE_CHARS), language)
             worst = max(worst, (time.thread_time() - began, language, text[:20]))
         slowest = max(slowest, worst)
         held += worst[0] <= MAX_BLOCK_S
     note = f"slowest: {slowest[0]:.2f} s for {slowest[1]}, {slowest[2]!r}".replace("|", "&#124;")
-    yield Result("languages with their slowest block of code", len(lexers), held, note)
+    yield Result("languages with their slowest block of code", len(languages), held, note)
 
 
 def slow_texts(language: str, count: int) -> list[str]:
