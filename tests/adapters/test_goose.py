@@ -271,3 +271,10 @@ def test_a_session_is_taken_up_by_its_id() -> None:
         session_uid="goose:20261114_1", flavor="goose", native_session_id="20261114_1"
     )
     assert ADAPTER.resume(session) == ["goose", "session", "--resume", "--session-id", "20261114_1"]
+
+
+def test_a_subagent_is_called_what_it_was_asked(store: Store) -> None:
+    sync(store, FIXTURES / "session/root")
+    session = store.sessions.get(BELOW)
+    assert session is not None
+    assert session.title == "List the tests", "not `Delegated task`, nor its id"

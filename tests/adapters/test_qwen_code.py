@@ -379,3 +379,18 @@ def test_the_command_to_go_on() -> None:
         session_uid=f"qwen_code:{SESSION}", flavor="qwen_code", native_session_id=SESSION
     )
     assert ADAPTER.resume(session) == ["qwen", "--resume", SESSION]
+
+
+def test_the_last_title_counts_also_if_a_rewind_took_one_by_a_person_back() -> None:
+    def title(n: int, text: str, source: str) -> dict[str, Any]:
+        payload = {"customTitle": text, "titleSource": source}
+        return line(n, "system", subtype="custom_title", systemPayload=payload)
+
+    found = read(
+        user(1, "Sort the parcels by weight"),
+        title(2, "Parcels on the wrong shelf", "manual"),
+        line(3, "system", 1, subtype="rewind", systemPayload={"targetUuid": "x"}),
+        title(4, "Parcels by weight", "auto"),
+    )
+    (facts,) = found.facts.values()
+    assert facts.title == "Parcels by weight"

@@ -45,7 +45,7 @@ MAX_SIDECAR_BYTES = 4 << 20  # Bytes of the list of projects.
 class CrushAdapter(SqliteSessionsAdapter):
     name = "crush"
     label = "Crush"
-    version = 4
+    version = 5
     reader = "runlore.adapters.crush.reader"
     roots: tuple[str, ...] = (
         "$CRUSH_GLOBAL_DATA",

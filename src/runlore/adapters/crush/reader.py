@@ -41,6 +41,8 @@ ACTIONS = {
     "todos": "plan",
 }
 REFUSED = ("User denied permission", "Permission denied", "permission denied")
+UNNAMED = ("New Session", "Untitled Session", "New Agent Session", "Fetch Analysis")
+"""Titles of sessions that have none yet, and of subagents, which get no other."""
 QUIET = frozenset({"end_turn", "tool_use", "stop"})
 _HEADLINES = ("command", "file_path", "path", "pattern", "query", "url", "description", "prompt")
 _EXIT = re.compile(r"^Exit code (\d{1,9})\b", re.MULTILINE)
@@ -75,7 +77,9 @@ class Reader(SessionFold[Talk]):
         state = self.state
         row = next((value for value, _, _ in parse(data) if isinstance(value, dict)), {})
         session = self.session(pick(row, "id", of=str))
-        self.set_title(pick(row, "title", of=str), 2)
+        title = pick(row, "title", of=str)
+        if title not in UNNAMED:
+            self.set_title(title, 2)
         state.cwd = (pick(row, "cwd", of=str) or "")[:4096] or state.cwd
         state.summary = (pick(row, "summary_message_id", of=str) or "")[:200]
         if above := clean(pick(row, "parent_session_id", of=str) or ""):
@@ -164,6 +168,8 @@ class Reader(SessionFold[Talk]):
             self.emit("lifecycle", text, "compaction/summary", None, role, view="summary")
         elif role == "user":
             self.emit("user_msg", text, "text", None, role)
+            if not self.state.is_titled:
+                self.set_title(text, 1)
         elif role == "assistant":
             self.emit("assistant_msg", text, "text", None, role, model=self.state.model)
         else:

@@ -63,7 +63,7 @@ class GooseAdapter(SqliteSessionsAdapter):
     name = "goose"
     label = "goose"
     aliases = ("block-goose",)
-    version = 3
+    version = 4
     reader = "runlore.adapters.goose.reader"
     blob_mark = b'"data"'
     roots = (

@@ -72,6 +72,10 @@ NOTES = frozenset({"Compaction complete"})
 FAILED = ("Ran into this error:", "An error occurred while")
 STOPPED = "Interrupted by the user"
 REFUSED = "The user has declined"
+UNNAMED = ("CLI Session", "New Chat", "Delegated task")
+"""Names of sessions that have none yet, and of subagents, which get no other."""
+_SUBAGENT = re.compile(r"\ASubagent ID: \S{1,200}\s+")
+"""What the program puts before the prompt of a subagent."""
 _COMMAND = re.compile(r"/[a-z][\w-]*(?:\s|\Z)")
 _EXIT = re.compile(r"^Command exited with code (\d{1,9})\s*\Z", re.MULTILINE)
 
@@ -140,10 +144,10 @@ class Reader(EntryFold[Log]):
         state.model = model or pick(row, "model_config", "model_name", of=str) or state.model
         state.provider = pick(row, "provider_name", of=str) or state.provider
         state.cwd = pick(row, "working_dir", of=str) or state.cwd
-        self.set_title(
-            pick(row, "name", of=str) or pick(row, "description", of=str),
-            3 if row.get("user_set_name") in (1, True) else 2,
-        )
+        is_chosen = row.get("user_set_name") in (1, True)
+        title = pick(row, "name", of=str) or pick(row, "description", of=str)
+        if is_chosen or title not in UNNAMED:
+            self.set_title(title, 3 if is_chosen else 2)
         if above := clean(pick(row, "parent_session_id", of=str) or ""):
             state.parent, state.relation = self.uid(above), "subagent"
             state.call = identifier(row.get("call")) or state.call
@@ -302,7 +306,7 @@ class Reader(EntryFold[Log]):
             return
         self.emit("user_msg", text, "text", None, "user")
         if not self.state.is_titled:
-            self.set_title(text, 1)
+            self.set_title(_SUBAGENT.sub("", text), 1)
 
     def thought(self, block: dict[str, Any]) -> None:
         text = text_of(block.get("thinking"))

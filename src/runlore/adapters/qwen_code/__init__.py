@@ -37,7 +37,7 @@ class QwenCodeAdapter(gemini_cli.GeminiCliAdapter):
     name = "qwen_code"
     label = "Qwen Code"
     aliases = ("qwen", "qwen-cli")
-    version = 4
+    version = 5
     reader = "runlore.adapters.qwen_code.reader"
     roots = ("$QWEN_RUNTIME_DIR", "$QWEN_HOME", "~/.qwen")
     keeps_days = None

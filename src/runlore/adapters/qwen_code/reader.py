@@ -198,11 +198,9 @@ class Reader(ChatFold):
         keep(self.state.moved, self.native_id, self.follows, MOVED)
 
     def titled(self, payload: dict[str, Any]) -> None:
-        """Set the title. One by the program ranks below one by a person; one without a source is by
-        a person."""
-        self.set_title(
-            pick(payload, "customTitle", of=str), 2 if payload.get("titleSource") == "auto" else 3
-        )
+        """Set the title. The last one counts: the program makes none while there is one by a
+        person, unless that one was taken back by a rewind."""
+        self.set_title(pick(payload, "customTitle", of=str), 3)
         self.merge("custom_title")
 
     def above_it(self, payload: dict[str, Any]) -> None:
