@@ -276,6 +276,10 @@ def _line(uid: str) -> dict[str, object]:
         ("last month", datetime(2026, 2, 1, tzinfo=UTC)),
         ("last year", datetime(2025, 1, 1, tzinfo=UTC)),
         ("2025-07", datetime(2025, 7, 1, tzinfo=UTC)),
+        ("July", datetime(2025, 7, 1, tzinfo=UTC)),
+        ("mar", datetime(2026, 3, 1, tzinfo=UTC)),
+        ("sept 2024", datetime(2024, 9, 1, tzinfo=UTC)),
+        ("last 3 days", NOW - timedelta(days=3)),
         ("2025", datetime(2025, 1, 1, tzinfo=UTC)),
     ],
 )
@@ -305,6 +309,8 @@ def test_today_begins_at_midnight_also_when_the_clock_was_set_since(
         ("last week", "2026-03-02", "2026-03-09"),
         ("this month", "2026-03-01", "2026-04-01"),
         ("2025-12", "2025-12-01", "2026-01-01"),
+        ("december", "2025-12-01", "2026-01-01"),
+        ("february 2026", "2026-02-01", "2026-03-01"),
         ("2024", "2024-01-01", "2025-01-01"),
     ],
 )
@@ -317,7 +323,7 @@ def test_a_day_a_week_and_a_month_have_a_beginning_and_an_end(
     assert Zone("UTC").moment(text, NOW) == days[0]
 
 
-@pytest.mark.parametrize("text", ["3d", "now", "soon", "2026-13", "9999-12-31", "2026-03-01T10:00"])
+@pytest.mark.parametrize("text", ["3d", "now", "soon", "ma", "july 26", "2026-13", "9999-12-31", "2026-03-01T10:00"])
 def test_what_is_no_day_is_refused(text: str) -> None:
     for read in (span, Zone("UTC").span):
         with pytest.raises(ModelError, match="is not a day"):

@@ -48,12 +48,15 @@ class Toy(JsonlAdapter):
         for record in records:
             self._line(record, state, found, source, titles)
             state.record += 1
+        undated = {event.session_uid for event in found.events if event.ts is None}
         for name in state.seqs:
-            title = titles.get(name)
+            title, is_undated = titles.get(name), make_uid(self.name, name) in undated
             found.facts[make_uid(self.name, name)] = Facts(
                 native_session_id=name, title=title, title_rank=3 if title else 0,
                 cwd=f"/work/{name}", git_branch="main",
                 rank=spare_of(source),
+                written_at=datetime.fromtimestamp(source.mtime_ns // 1e9, UTC) if is_undated
+                else None,
             )  # fmt: skip
         found.carry = msgspec.msgpack.encode(state)
         return found
@@ -90,12 +93,12 @@ class Toy(JsonlAdapter):
         state.seqs[name] += 1
         text = line.get("text", "")
         native = line.get("id")
-        tokens = line.get("tokens", 0)
+        tokens, at = line.get("tokens", 0), line.get("at", state.record)
         found.events.append(
             SessionEvent(
                 session_uid=make_uid(self.name, name),
                 seq=seq,
-                ts=START + timedelta(seconds=line.get("at", state.record)),
+                ts=None if at is None else START + timedelta(seconds=at),
                 kind=line.get("kind", "user_msg"),
                 role="user",
                 summary=text[:40],

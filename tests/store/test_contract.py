@@ -531,6 +531,21 @@ def test_a_session_of_the_future_is_sorted_by_when_it_was_read(store: Store, age
     assert shown.ended_at > "2080", "its time is shown as it is"
 
 
+def test_a_session_without_times_is_as_old_as_its_file(store: Store, agent: Agent) -> None:
+    agent.write(line(id="a", at=None))
+    written = START + timedelta(days=9)
+    os.utime(agent.file, (written.timestamp(), written.timestamp()))
+    agent.put()
+
+    def is_found(**chosen: Any) -> bool:
+        return bool(store.sessions.select(Filter(**chosen)))
+
+    day = timedelta(days=1)
+    assert is_found(since=written, until=written + day)
+    assert not is_found(until=written)
+    assert not is_found(since=written + day)
+
+
 def test_repositories_are_named_by_what_is_known_of_all_sessions(
     store: Store, agent: Agent
 ) -> None:

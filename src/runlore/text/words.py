@@ -129,8 +129,8 @@ def local(moment: datetime | None, pattern: str = "%Y-%m-%d %H:%M") -> str:
 
 
 def moment(text: str, now: datetime) -> datetime:
-    """Return the time that people write as `3d`, `24h`, `tuesday`, `last week`, `2026-07`, a date
-    or ISO 8601: of a day, week or month its beginning.
+    """Return the time that people write as `3d`, `24h`, `tuesday`, `last week`, `july`, `2026-07`,
+    a date or ISO 8601: of a day, week or month its beginning.
 
     A time without an offset is local. Raises ModelError.
     """
@@ -202,8 +202,8 @@ def period(text: str, today: date) -> tuple[date, Unit] | None:
     """Return the first day of the day, week, month or year that a text names, and which of them it
     is; None if it names none.
 
-    A weekday is the last one there was, today included; `last tuesday` is before today. Raises
-    ValueError for a month or day that no calendar has.
+    A weekday and a month are the last ones there were, today included; `last tuesday` is before
+    today. Raises ValueError for a month or day that no calendar has.
     """
     word = " ".join(text.lower().split())
     if word in ("today", "yesterday"):
@@ -220,6 +220,10 @@ def period(text: str, today: date) -> tuple[date, Unit] | None:
         year, month, day = match.groups()
         unit = "day" if day else "month" if month else "year"
         return date(int(year), int(month or 1), int(day or 1)), unit
+    if match := _MONTH.fullmatch(word):
+        number = _MONTHS.index(match[1][:3]) + 1
+        in_year = int(match[2]) if match[2] else today.year - (number > today.month)
+        return date(in_year, number, 1), "month"
     return None
 
 
@@ -256,5 +260,11 @@ _WEEKDAYS = {
     )) for name in names
 }  # fmt: skip
 _UNITS: dict[str, Unit] = {"week": "week", "month": "month", "year": "year"}
+_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+_MONTH = re.compile(
+    r"(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)(?: (\d{4}))?",
+    re.ASCII,
+)
 _DATE = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?", re.ASCII)
-_AGO = re.compile(r"(\d{1,5}) ?([a-z]+?)(?: ago)?", re.ASCII)
+_AGO = re.compile(r"(?:(?:last|past) )?(\d{1,5}) ?([a-z]+?)(?: ago)?", re.ASCII)

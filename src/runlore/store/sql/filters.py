@@ -124,8 +124,9 @@ def _time_and_text_tests(db: Database, chosen: Filter) -> Iterator[Test]:
         # The first test finds them by an index.
         yield f"(ended_at >= ? and {SORT_TIME.format('ended_at')} >= ?)", (since, horizon, since)
     if chosen.until is not None:
-        until = format_time(chosen.until)
-        yield f"{SORT_TIME.format('started_at')} < ?", (horizon, until)
+        # Without times of its own, a session has only that of its file, as its end.
+        start = SORT_TIME.format("coalesce(started_at, ended_at)")
+        yield f"{start} < ?", (horizon, format_time(chosen.until))
     if chosen.text is not None:
         contains = (
             f"{db.instr}(lower(coalesce({column}, '')), ?) > 0"
