@@ -323,7 +323,9 @@ def test_a_day_a_week_and_a_month_have_a_beginning_and_an_end(
     assert Zone("UTC").moment(text, NOW) == days[0]
 
 
-@pytest.mark.parametrize("text", ["3d", "now", "soon", "ma", "july 26", "2026-13", "9999-12-31", "2026-03-01T10:00"])
+@pytest.mark.parametrize(
+    "text", ["3d", "now", "soon", "ma", "july 26", "2026-13", "9999-12-31", "2026-03-01T10:00"]
+)
 def test_what_is_no_day_is_refused(text: str) -> None:
     for read in (span, Zone("UTC").span):
         with pytest.raises(ModelError, match="is not a day"):

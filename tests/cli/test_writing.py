@@ -178,6 +178,21 @@ def test_the_demo_is_a_store_to_look_around_in(
     assert run("show", "latest:shop-api", "--context", "20").exit_code == 0
 
 
+def test_a_sync_keeps_out_of_the_demo(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = run("demo").stdout
+    monkeypatch.setenv("RUNLORE_HOME", str(home / ".runlore/demo"))
+    for words in (["sync"], ["sync", "--dry-run"]):
+        result = run(*words)
+        assert (result.exit_code, result.stdout) == (1, ""), words
+        assert "invented sessions" in result.stderr
+        assert "unset RUNLORE_HOME" in result.stderr
+    assert run("up", "--once", "--port", "0").exit_code == 0, "it shows the demo"
+    monkeypatch.delenv("RUNLORE_HOME")
+    assert run("demo").stdout == before
+
+
 def test_the_demo_suggests_what_can_be_typed(
     run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,7 @@ from ... import adapters, query
 from ... import config as settings
 from ... import store as stores
 from ...answers import Answer
-from ...errors import ConfigError
+from ...errors import ConfigError, RunloreError
 from ...query.leaks import describe_kind
 from ...sync import pipeline
 from ...sync.discover import find_roots
@@ -88,6 +88,8 @@ def command(
     config = settings.load()
     warn_of_strangers(config)
     with open_for_sync(config, dry_run) as store:
+        if query.is_demo(store):
+            raise RunloreError(DEMO)
         run = partial(
             sync, store, config, agents=agents, roots=roots, dry_run=dry_run, workers=workers
         )
@@ -170,6 +172,12 @@ def sync(
             file.write(f"{len(report.problems)}\n" if report.problems else "")
         os.utime(query.synced_mark(config))  # An empty file that stays empty may keep its time.
     return report
+
+
+DEMO = (
+    "this store has the invented sessions of the demo, and gets none of yours;"
+    " `unset RUNLORE_HOME` (and RUNLORE_STORE) leads back to your own"
+)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from functools import partial
 import click
 
 from ... import config as settings
+from ... import query
 from ... import store as stores
 from ...config import Config
 from ...errors import RunloreError, StoreBusy
@@ -48,6 +49,8 @@ def command(
     is_json: bool,
 ) -> None:
     config = settings.load()
+    settings.make_home(config.home)
+    no_sync = no_sync or is_demo(config)
     if not no_sync:
         read(config)
     leave = None if has_sessions(config) else demo(config)
@@ -74,6 +77,12 @@ def read(config: Config) -> None:
         return
     for line in summary(report) if report.found else ():
         note(line)
+
+
+def is_demo(config: Config) -> bool:
+    """Return True for the store of `runlore demo`, which gets no sessions of people."""
+    with closing(stores.open_store(config.store)) as store:
+        return query.is_demo(store)
 
 
 def has_sessions(config: Config) -> bool:
