@@ -35,8 +35,10 @@ _PLEASANTRY = (
     r"|(?:great|good|nice) (?:job|work)|well done|perfect|awesome|bye|goodbye|see you"
 )
 _TALK = (
-    rf"{_PLEASANTRY}|ok|okay|yes|yep|yeah|sure|no|continue|go on|keep going|proceed|resume|test"
-    r"|testing|ping|please"
+    rf"{_PLEASANTRY}|ok|okay|yes|yep|yeah|yup|y|sure|no|nope|continue|go on|go ahead|go for it"
+    r"|do it|keep going|proceed|resume|test|testing|ping|please|great|nice|cool|good|fine|alright"
+    r"|excellent|lgtm|(?:looks|sounds) (?:good|great)|got it|understood|exit|quit"
+    r"|(?:that|this|it) work(?:s|ed)(?: now| well| great| perfectly)?"
 )
 _SMALL_TALK = re.compile(
     # A name after a greeting must be none of the other words, and each word is read once. Otherwise
