@@ -539,6 +539,7 @@ def test_usage_says_what_agents_recorded_and_what_sessions_cost_alone(home: Path
 
 def test_an_error_is_answered_with_what_fixed_it(stores: Stores) -> None:
     known = call(stores, "fix", GOOD["fix"])
+    assert "1 sessions" not in text_of(known)
     assert "toy:alpha#" in recorded(known)
     assert (
         call(stores, "fix", {"error": "FrobnicationError: never"}).structured_content["errors"]

@@ -16,6 +16,7 @@ from ...mine import known_errors
 from ...mine.known_errors import Recurring
 from ...mine.trusted_fixes import TrustedFix, find_trusted_fixes
 from ...store import Filter, Store
+from ...text.words import count
 from . import arguments as ask
 from .caller import Caller
 from .cursor import Place, resume
@@ -67,7 +68,7 @@ def _error(store: Store, repo: str, at: int, error: Recurring, offset: int) -> E
     """Return an error with the fixes that may be told in this repository."""
     trusted = find_trusted_fixes(store, error.fingerprint, repo)
     head = (
-        f"{line(error.template, 200)}\n  {error.sessions} sessions, last"
+        f"{line(error.template, 200)}\n  {count(error.sessions, 'session')}, last"
         f" {(error.last_at or '?')[:10]}, got over it in {error.fixed}"
     )
     fixes = [_describe_fix(fix) for fix in trusted]
@@ -154,7 +155,7 @@ def _lesson(at: int, lesson: Lesson, offset: int = 0) -> Entry:
     )
     head = f"{lesson.id} ({lesson.status}): {line(lesson.when, 300)}"
     rests = (
-        f"  {lesson.sessions} sessions{f'; {where}' if where else ''}; e.g."
+        f"  {count(lesson.sessions, 'session')}{f'; {where}' if where else ''}; e.g."
         f" {' '.join(line(ref, 200) for ref in lesson.evidence[:2])}"
     )
     data = {"id": lesson.id, "status": lesson.status}
