@@ -13,7 +13,7 @@ from runlore import config
 from runlore.adapters import get
 from runlore.adapters.swe_agent.reader import describe, has_failed
 from runlore.errors import ReadError
-from runlore.store import CallFilter, Store, open_store
+from runlore.store import CallFilter, Filter, Store, open_store
 from runlore.sync import pipeline
 from runlore.sync.pipeline import Report
 
@@ -172,3 +172,25 @@ def test_a_run_ended_when_its_file_was_last_written(tmp_path: Path) -> None:
     assert date.fromordinal(day) in (date(2025, 6, 15), date(2025, 6, 16)), "what it took has a day"
     assert {event.ts for event in store.sessions.events(UID)} == {None}, "no step has a time"
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("folder", "repo"),
+    [
+        ("/ada__kettle", "ada/kettle"),
+        ("/ada__kettle/src/lid", "ada/kettle"),
+        ("/__home__ada__work__kettle", "kettle"),
+        ("/w", "w"),
+    ],
+)
+def test_the_folder_of_a_container_tells_the_repository(
+    folder: str, repo: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    file = write(root, 1, name="run/leak/leak.traj")
+    document = json.loads(file.read_text())
+    document["trajectory"][0]["state"]["working_dir"] = folder
+    file.write_text(json.dumps(document))
+    store, _ = sync(root, tmp_path)
+    (line,) = store.sessions.select(Filter())
+    assert line.repo == repo

@@ -30,7 +30,7 @@ class MiniSweAgentAdapter(GrowingAdapter):
     name = "mini_swe_agent"
     label = "mini-SWE-agent"
     aliases = ("mini-swe",)
-    version = 4
+    version = 5
     reader = "runlore.adapters.mini_swe_agent.reader"
     roots: tuple[str, ...] = (
         "$MSWEA_GLOBAL_CONFIG_DIR", "~/.config/mini-swe-agent",

@@ -30,7 +30,7 @@ from ..shared.document import DocumentAdapter
 class SweAgentAdapter(DocumentAdapter):
     name = "swe_agent"
     label = "SWE-agent"
-    version = 5
+    version = 6
     reader = "runlore.adapters.swe_agent.reader"
     roots: tuple[str, ...] = ("$SWE_AGENT_TRAJECTORY_DIR", "~/SWE-agent/trajectories")
     suffix = ".traj"

@@ -331,13 +331,17 @@ class Reader(SessionFold[Memory]):
 
 
 def with_task(normalized: Normalized) -> Normalized:
-    """Return the result with the repository and the issue of sessions that are named for one."""
+    """Return the result with the repository and the issue of sessions that are named for one; of
+    others with the repository that the folder is named for."""
     for uid, facts in normalized.facts.items():
         if issue := INSTANCE.match(uid.rpartition("/")[2]):
             repo = f"{issue[1]}/{issue[2]}"
             normalized.facts[uid] = msgspec.structs.replace(
                 facts, repo=repo, task_ref=f"{repo}#{issue[3]}"
             )
+        elif folder := FOLDER.match(facts.cwd or ""):
+            repo = f"{folder[1]}/{folder[2]}" if folder[1] else folder[2].rpartition("__")[2]
+            normalized.facts[uid] = msgspec.structs.replace(facts, repo=repo)
     return normalized
 
 
@@ -366,6 +370,9 @@ def _thoughts(value: dict[str, Any]) -> list[str | None]:
 EXIT = re.compile(r"exit_\w+\s*\Z")
 INSTANCE = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*)__([A-Za-z0-9._-]+)-i?(\d+)\Z")
 """`owner__repository-number`, as benchmarks and the agent itself name an issue."""
+FOLDER = re.compile(r"/([A-Za-z0-9][A-Za-z0-9-]*)?__([A-Za-z0-9._-]+)(?:/|\Z)")
+"""Where the agent puts a repository in its container: `/owner__repository`, or all of a local path,
+`/__home__ada__repository`."""
 
 
 def _name_of(path: str) -> str:
