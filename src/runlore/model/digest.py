@@ -17,7 +17,7 @@ from .events import BLOCK
 from .session import OUTCOMES, Outcome
 from .value import Value, check_times
 
-DIGEST_VERSION = 14
+DIGEST_VERSION = 15
 """The version of all rules behind a digest. Raise it when a digest made today would differ from one
 made yesterday."""
 
