@@ -8,7 +8,8 @@ import pytest
 
 from runlore.errors import LeaseLost, SessionBusy
 from runlore.files.locks import is_locked, lock, try_lock
-from runlore.live import SessionStore, lease
+from runlore.live import SessionStore
+from runlore.live.folder import lease
 from runlore.live.log import LiveSession
 
 

@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 
 from runlore.errors import Conflict, InvalidId, LeaseLost, LogError, SessionBusy, SessionNotFound
-from runlore.live import SessionStore, index, log, log_file, log_reader, snapshots
+from runlore.live import SessionStore
+from runlore.live.folder import backend, index, log_file, log_reader, snapshots
 from runlore.live.log import LiveSession
+from tests.live.folders import log_of
 
 
 @pytest.fixture
@@ -290,7 +292,7 @@ def test_the_index_can_be_deleted(store: SessionStore) -> None:
         for name in names:
             (store.path / index.PLACE / name).unlink(missing_ok=True)
         assert SessionStore(store.path).list() == before
-    store._index.forget()
+    store.reindex()
     assert store.list() == before
 
 
@@ -836,7 +838,7 @@ def test_threads_share_a_handle_that_has_seen_nothing_yet(
     with store.create(id="one") as session:
         session.append(user("before"))
     session = store.open("one")
-    real, slow, done = snapshots.read, threading.Event(), threading.Event()
+    real, slow, done = snapshots.FolderSnapshots.read, threading.Event(), threading.Event()
     main = threading.get_ident()
 
     def read(*args: Any) -> Any:
@@ -845,7 +847,7 @@ def test_threads_share_a_handle_that_has_seen_nothing_yet(
             done.wait(0.5)
         return real(*args)
 
-    monkeypatch.setattr(snapshots, "read", read)
+    monkeypatch.setattr(snapshots.FolderSnapshots, "read", read)
     thread = threading.Thread(target=session.append, args=(user("slow"),))
     thread.start()
     assert slow.wait(5)
@@ -1001,7 +1003,7 @@ def test_a_draft_of_an_id_that_was_taken_meanwhile_is_refused(
 
     def create(file: log_file.LogFile) -> None:
         real(file)
-        if file is two._file:
+        if file is log_of(two).file:
             (store.path / "one/log.jsonl").write_bytes(
                 (store.path / "other/log.jsonl").read_bytes()
             )
@@ -1033,7 +1035,7 @@ def test_with_power_a_fork_and_what_is_restored_have_their_names_on_the_disk(
     session = store.create(id="one")
     session.append(user("a"))
     synced: list[Path] = []
-    monkeypatch.setattr(log, "sync_folder", synced.append)
+    monkeypatch.setattr(backend, "sync_folder", synced.append)
     session.fork(id="two")
     store.delete("two")
     store.restore("two")

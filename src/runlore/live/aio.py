@@ -14,11 +14,9 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ..model import LogRecord
-from .handle import LOCK_TIMEOUT_S
-from .index import SessionInfo
+from .backend import LOCK_TIMEOUT_S, Durability, SessionInfo
 from .liveness import LOST_AFTER, Mark, Stale
 from .log import LiveSession, SessionStore
-from .log_file import Durability
 
 T = TypeVar("T")
 
@@ -48,7 +46,6 @@ class AsyncSession:
     def __init__(self, session: LiveSession) -> None:
         self.sync = session
         self.id = session.id
-        self.path = session.path
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.sync, name)

@@ -1,4 +1,4 @@
-"""A folder of sessions that agents write themselves: create, open, list, delete.
+"""The sessions that agents write themselves: create, open, list, delete.
 
 The content of a session is the subject of `session.py`.
 """
@@ -8,10 +8,8 @@ from __future__ import annotations
 import os
 import platform
 import re
-import shutil
-import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -20,14 +18,11 @@ from typing import Any, Self
 
 from ..config import load as load_config
 from ..config import make_home
-from ..errors import Conflict, InvalidId, LogError, SessionNotFound
-from ..files.locks import sync_folder
+from ..errors import InvalidId, LogError, SessionNotFound
 from . import codec
-from .handle import LOCK_TIMEOUT_S
-from .index import Index, SessionInfo
+from .backend import LOCK_TIMEOUT_S, Durability, LogBackend, Problem, SessionInfo
+from .folder.backend import FolderBackend
 from .liveness import LOST_AFTER, Mark, Stale, recover, stale
-from .log_file import Durability
-from .log_reader import LOG, Problem
 from .session import Branch, LiveSession
 from .tool_calls import Recovery
 
@@ -41,7 +36,6 @@ __all__ = [
     "SessionStore",
 ]
 
-TRASH = ".trash"
 FORMAT = 1
 """Version of the log format. A session whose first record names a later version is read-only."""
 RESERVED = frozenset(
@@ -74,10 +68,20 @@ class SessionStore:
             home = load_config().home
             make_home(home)
             path = home / "live"
-        self.path = Path(path).expanduser().absolute()
         self.durability: Durability = durability
-        self.lock_timeout_s = lock_timeout_s
-        self._index = Index(self.path)
+        self.backend: LogBackend = FolderBackend(
+            Path(path).expanduser().absolute(), durability, lock_timeout_s
+        )
+
+    @property
+    def name(self) -> str:
+        """What messages call this store. It has no password in it."""
+        return self.backend.name
+
+    @property
+    def path(self) -> Path:
+        """The folder of the sessions. Raises LogError if they are on a server."""
+        return self.backend.path
 
     def create(
         self,
@@ -136,9 +140,9 @@ class SessionStore:
             **{name: value for name, value in about.items() if value is not None},
         }
         codec.check_plain(first)
-        return LiveSession(
-            self, self.folder_of(os.urandom(16).hex() if id is None else id), first=first
-        )
+        id = os.urandom(16).hex() if id is None else id
+        self.check_id(id)
+        return LiveSession(self, id, first=first)
 
     def open(
         self,
@@ -156,16 +160,16 @@ class SessionStore:
         name is given as `take_over`, the lease is taken from them and their next append raises
         LeaseLost.
         """
-        folder = self.folder_of(id)
-        if folder.is_symlink() or not (folder / LOG).is_file():
-            raise SessionNotFound(f"{id}: no such session in {self.path}")
-        session = LiveSession(self, folder, readonly=readonly)
+        self.check_id(id)
+        session = LiveSession(self, id, readonly=readonly)
+        if not session.backend_log.exists():
+            raise SessionNotFound(f"{id}: no such session in {self.name}")
         if not readonly and session.format > FORMAT:
             raise LogError(f"{id}: written by a newer runlore; it can be opened for reading only")
         if exclusive:
             if readonly:
                 raise LogError(f"{id}: a session cannot be opened for reading only and exclusively")
-            session._lease.take(owner or f"{os.getpid()}@{platform.node()}", take_over)
+            session.backend_log.lease.take(owner or f"{os.getpid()}@{platform.node()}", take_over)
         return session
 
     def ensure(self, id: str, **about: Any) -> LiveSession:
@@ -195,10 +199,8 @@ class SessionStore:
 
         They come from an index. A log that has grown since, whoever wrote it, is read first.
         """
-        if not self.path.is_dir():
-            return []
         place = None if cwd is None else os.path.abspath(cwd)
-        return self._index.list(
+        return self.backend.list(
             self._look, cwd=place, status=status, agent=agent, limit=limit, offset=offset
         )
 
@@ -219,48 +221,31 @@ class SessionStore:
         """
         with self.open(id) as session:
             session.record("deleted", {})  # Open handles learn of it at their next append.
-        trash = self.path / TRASH
         try:
-            trash.mkdir(mode=0o700, exist_ok=True)
-            session.path.rename(trash / f"{id}@{time.time_ns()}")
-        except OSError as error:
+            self.backend.discard(id)
+        except LogError:
             with self.open(id) as session:
                 session.record("restored", {})
-            raise LogError(f"{id}: {error.strerror}; it was not deleted") from None
-        self._index.drop(id)
+            raise
 
     def trash(self) -> Sequence[str]:
         """Return the ids in the trash, the last deleted first."""
-        return [name.rpartition("@")[0] for name in self._in_trash()]
+        return self.backend.trash()
 
     def restore(self, id: str) -> LiveSession:
         """Restore the session that was deleted last under this id.
 
         Raises SessionNotFound, or Conflict when the id is in use.
         """
-        target = self.folder_of(id)
-        name = next((name for name in self._in_trash() if name.rpartition("@")[0] == id), None)
-        if name is None:
-            raise SessionNotFound(f"{id}: not in the trash")
-        try:
-            self.move_in(self.path / TRASH / name, target)
-        except OSError as error:
-            raise LogError(f"{id}: {error.strerror}; it was not restored") from None
+        self.check_id(id)
+        self.backend.restore(id)
         session = self.open(id)
         session.record("restored", {})
         return session
 
     def empty_trash(self) -> int:
         """Delete the sessions in the trash for good and return their number."""
-        names = self._in_trash()
-        for name in names:
-            try:
-                shutil.rmtree(self.path / TRASH / name)
-            except OSError as error:
-                raise LogError(
-                    f"{self.path / TRASH / name}: {error.strerror}; it was not deleted"
-                ) from None
-        return len(names)
+        return self.backend.empty_trash()
 
     def stale(self) -> Sequence[Stale]:
         """Return the sessions that are marked as running although their owner is not.
@@ -281,12 +266,12 @@ class SessionStore:
 
     def reindex(self) -> None:
         """Rebuild the index. Correctness does not need it: the index is checked at each listing."""
-        self._index.forget()
+        self.backend.reindex()
         self.list(limit=1)
 
     def close(self) -> None:
-        """Close the index. Sessions are closed separately."""
-        self._index.close()
+        """Close what the sessions share. They are closed separately."""
+        self.backend.close()
 
     def __enter__(self) -> Self:
         return self
@@ -299,11 +284,8 @@ class SessionStore:
     ) -> None:
         self.close()
 
-    def folder_of(self, id: str) -> Path:
-        """Return the folder of a session.
-
-        Raises InvalidId for an id that could lead out of the store.
-        """
+    def check_id(self, id: str) -> None:
+        """Raise InvalidId for an id that could lead out of the store."""
         if (
             not isinstance(id, str)
             or not _valid().match(id)
@@ -314,51 +296,12 @@ class SessionStore:
                 f"{str(id)[:80]!r} cannot name a session: use up to 128 letters, digits, '.', '_'"
                 " and '-'"
             )
-        return self.path / id
-
-    def creating(self) -> AbstractContextManager[Callable[[SessionInfo, int], None]]:
-        """Return a context manager for the creation of a session, which keeps the index current."""
-        if not self.path.is_dir():
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if self.durability == "power":
-                sync_folder(self.path.parent)
-        return self._index.creating()
-
-    def make_folder(self, folder: Path) -> None:
-        """Create the folder of a session. Raises Conflict when a session is there.
-
-        A folder without a log was left by a crash during creation and is used.
-        """
-        try:
-            folder.mkdir(mode=0o700)
-        except FileExistsError:
-            log = folder / LOG
-            if folder.is_symlink() or not folder.is_dir() or (log.exists() and log.stat().st_size):
-                raise Conflict(f"{folder.name}: a session with this id exists") from None
-
-    def move_in(self, folder: Path, target: Path) -> None:
-        """Move a folder to its place in the store. Raises Conflict when a session is there.
-
-        An empty folder, left by a crash during creation, is replaced.
-        """
-        if (target / LOG).exists():
-            raise Conflict(f"{target.name}: a session with this id exists")
-        folder.rename(target)
-        if self.durability == "power":
-            sync_folder(self.path)
 
     def _look(self, id: str) -> tuple[SessionInfo, int] | None:
-        """Return the facts in a log and the number of bytes they cover, or None without a log."""
+        """Return the facts in a log and the place they count to, or None without a log."""
         with suppress(LogError), self.open(id, readonly=True) as session:
-            return session.meta, session.folded_bytes
+            return session.meta, session.folded_to
         return None
-
-    def _in_trash(self) -> Sequence[str]:
-        try:
-            names = os.listdir(self.path / TRASH)
-        except FileNotFoundError:
-            return []
-        return sorted(names, key=lambda name: name.rpartition("@")[2], reverse=True)
 
 
 @cache

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -18,17 +17,16 @@ import msgspec
 from ..errors import LogError
 from ..model import LogRecord, parse_time
 from . import codec
+from .backend import Item, SessionInfo
 from .fork import fork
 from .handle import Handle
-from .index import SessionInfo
 from .liveness import here, judge
-from .log_file import Item
 from .outputs import Outputs
 from .skills import SkillLog, SkillRun
 from .state import StateHandle
 from .tool_calls import Recovery, find_fates
 from .tree import MESSAGES, Tree
-from .tree_fold import SNAPSHOT, TreeFold
+from .tree_fold import TreeFold
 from .views import (
     COMPACT_AT,
     Conversation,
@@ -52,7 +50,6 @@ SAVE_RUN_EVERY = 2000
 SNAPSHOT_AT_CLOSE = 100
 """Minimum number of new records for a snapshot when the session is closed."""
 INDEX_EVERY_S = 1.0
-FIRST_BYTES = 1 << 14
 MAX_FOLD_BYTES = 1 << 25
 """Maximum number of bytes that are folded in passing, for the list of sessions.
 
@@ -82,22 +79,22 @@ class LiveSession(Handle):
     def __init__(
         self,
         store: SessionStore,
-        path: Path,
+        id: str,
         *,
         readonly: bool = False,
         first: dict[str, Any] | None = None,
         joins: bool = False,
     ) -> None:
         super().__init__(
-            path,
+            store.backend,
+            id,
             durability=store.durability,
-            lock_timeout_s=store.lock_timeout_s,
             readonly=readonly,
             first=first,
             joins=joins,
         )
         self._store = store
-        self._fold = TreeFold(path, self._reader, self._file, Tree() if first is not None else None)
+        self._fold = TreeFold(self.backend_log, Tree() if first is not None else None)
         self._indexed_at = 0.0
         self._indexed_change = -1
         self._state: StateHandle | None = None
@@ -105,7 +102,7 @@ class LiveSession(Handle):
         self._run: StateHandle | None = None
         self._run_saved = -1
         self._status: tuple[int, str | None] = (-1, None)
-        self._outputs = Outputs(path, self.durability == "power")
+        self._outputs = Outputs(self.backend_log.blobs)
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────
 
@@ -365,22 +362,16 @@ class LiveSession(Handle):
         )  # fmt: skip
 
     @property
-    def folded_bytes(self) -> int:
-        """Number of bytes of the log that `meta` and the other views cover."""
+    def folded_to(self) -> int:
+        """The place in the log up to which `meta` and the other views count."""
         return self._fold.end
 
     @property
     def format(self) -> int:
         """Version of the log format, from the first record."""
-        line, end, _ = self._reader.read(0, FIRST_BYTES).partition(b"\n")
-        if not end:  # The first line is longer: it also holds the records of the first append.
-            line = next((lines[0] for _, lines in self._reader.blocks()), b"")
-        try:
-            first = codec.decode(line)[0]
-        except (codec.Damaged, IndexError):
-            return 0
-        version = first.payload.get("version")
-        return version if isinstance(version, int) else 0
+        first = next((record for record, _ in self.backend_log.scan()), None)
+        version = first.payload.get("version") if first is not None else None
+        return version if isinstance(version, int) and first and first.type == "session" else 0
 
     @property
     def state(self) -> StateHandle:
@@ -401,7 +392,7 @@ class LiveSession(Handle):
         return self.skills.run(name, **about)
 
     def close(self) -> None:
-        self._lease.release()
+        self.backend_log.lease.release()
         if self._indexed_at:  # This handle has written.
             self._update_index()
             if (
@@ -417,11 +408,8 @@ class LiveSession(Handle):
     # ── internals ─────────────────────────────────────────────────────────────────────────────────
 
     def _create_log(self, items: Sequence[Item]) -> list[LogRecord]:
-        with self._store.creating() as add_to_index:
-            self._store.make_folder(self.path)
-            self._file.create()
-            # When two handles create it at the same time, only one may be first.
-            records = self._file.append(items, -1)
+        with self._backend.creating() as add_to_index:
+            records = self.backend_log.create(items)
             self._first = None
             self._indexed_at, self._indexed_change = time.monotonic(), self._view().changed
             add_to_index(self.meta, self._fold.end)
@@ -457,7 +445,9 @@ class LiveSession(Handle):
             self._fold.start_over()
             return self._visible(position)
         nodes = [
-            record for low, high in ranges for record in self._reader.collect(low, high, MESSAGES)
+            record
+            for low, high in ranges
+            for record in self.backend_log.collect(low, high, MESSAGES)
         ]
         return record, nodes
 
@@ -492,7 +482,7 @@ class LiveSession(Handle):
         if not tree.has_ledger and not is_elsewhere:
             return calls
         return find_fates(
-            self._reader,
+            self.backend_log,
             calls,
             seq,
             position,
@@ -504,9 +494,9 @@ class LiveSession(Handle):
     def _runs_elsewhere(self) -> bool:
         """Return True if another live process works on this session: it holds the lease or owns the
         run."""
-        if self._lease.is_ours:
+        if self.backend_log.lease.is_ours:
             return False
-        if self._lease.holder() is not None:
+        if self.backend_log.lease.holder() is not None:
             return True
         if self._view().state_seq < 0:
             return False
@@ -519,11 +509,10 @@ class LiveSession(Handle):
         """Return the fold of the log as it is now."""
         return self._fold.current(self.is_draft)
 
-    def _on_own(self, records: list[LogRecord], end: int) -> None:
+    def on_own(self, records: list[LogRecord], end: int) -> None:
         self._fold.add_own(records, end)
 
-    def _on_new(self, records: list[LogRecord] | None, end: int) -> None:
-        super()._on_new(records, end)
+    def on_new(self, records: list[LogRecord] | None, end: int) -> None:
         self._fold.add_new(records, end, self.is_draft)
 
     def _appended(self, records: list[LogRecord]) -> None:
@@ -539,22 +528,23 @@ class LiveSession(Handle):
 
     def _first_fold(self, seq: int) -> Tree:
         """Return the fold of a handle that was opened to append and has read nothing yet."""
-        with self._file.mutex:
+        with self.backend_log.mutex:
             # Another thread was first, and may have folded more since.
             if self._fold.tree is not None:
                 return self._fold.tree
             tree = self._fold.load()
-            if self._reader.size_bytes - self._fold.end <= MAX_FOLD_BYTES:
+            if self.backend_log.bytes_after(self._fold.end) <= MAX_FOLD_BYTES:
                 self._view()
             self._indexed_change = tree.changed if tree.changed < seq else -1
             return tree
 
     def _save(self) -> None:
-        self._put_snapshot(SNAPSHOT, *self._fold.snapshot())
+        if not (self.readonly or self.is_draft):
+            self._fold.save()
 
     def _update_index(self) -> None:
-        if self._reader.size_bytes - self._fold.end <= MAX_FOLD_BYTES:
-            self._store._index.update(self.meta, self._fold.end)
+        if self.backend_log.bytes_after(self._fold.end) <= MAX_FOLD_BYTES:
+            self._backend.update(self.meta, self._fold.end)
 
     def _status_now(self, tree: Tree) -> str | None:
         if tree.state_seq >= 0 and self._status[0] != tree.state_seq:

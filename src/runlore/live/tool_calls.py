@@ -1,22 +1,20 @@
 """The fate of tool calls, from the records `tool_started`, `tool_waiting` and `tool_finished`.
 
-It is looked up only for calls that have no result in view. Other lines are recognised by their
-bytes and not decoded.
+It is looked up only for calls that have no result in view. Other records are not decoded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from ..model import LogRecord
+from .backend import SessionLog
 from .liveness import Owner, judge
-from .log_reader import LogReader
 from .views import Fate, ToolCall
 
-MARK = b'"t":"tool_'
 TYPES = frozenset({"tool_started", "tool_waiting", "tool_finished"})
 
 
@@ -44,7 +42,7 @@ class Recovery(msgspec.Struct, frozen=True):
 
 
 def find_fates(
-    reader: LogReader,
+    log: SessionLog,
     calls: list[ToolCall],
     seq: int,
     position: int,
@@ -60,8 +58,8 @@ def find_fates(
     running there. `output_of`: the output in the payload of a record.
     """
     notes: dict[str, dict[str, LogRecord]] = {call.call_id: {} for call in calls}
-    for record in _iter_ledger(reader, seq):
-        id = record.payload.get("call_id")
+    for record, _ in log.scan_types(log.place_of(seq), TYPES):
+        id = record.payload.get("call_id") if record.type in TYPES else None
         if isinstance(id, str) and id in notes and seq < record.seq <= position:
             _note(notes[id], record)
     return [
@@ -119,12 +117,3 @@ def _is_alive(owner: Any) -> bool:
         return judge(msgspec.convert(owner, Owner)) == "alive"
     except (ValueError, TypeError):
         return False
-
-
-def _iter_ledger(reader: LogReader, seq: int) -> Iterator[LogRecord]:
-    start = reader.find(lambda n, _: n <= seq) if seq >= 0 else 0
-    for offset, lines in reader.blocks(start):
-        for line in lines:
-            if MARK in line:
-                yield from reader.decode(line, offset)
-            offset += len(line) + 1

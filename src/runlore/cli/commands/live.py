@@ -124,7 +124,7 @@ def list_sessions(
         is_any = status is None and agent is None and cwd is None
         note(
             f"{'there are no live sessions' if is_any else 'no live session is like that'} in"
-            f" {one_line(str(store.path))}"
+            f" {one_line(str(store.name))}"
         )
     else:
         notes = {
@@ -384,15 +384,15 @@ def resolve(store: SessionStore, name: str) -> str:
     if name == "latest":
         latest = store.latest()
         if latest is None:
-            raise SessionNotFound(f"there are no live sessions in {store.path}")
+            raise SessionNotFound(f"there are no live sessions in {store.name}")
         return latest.id
-    with suppress(InvalidId):
-        if store.folder_of(name).is_dir():
-            return name
+    with suppress(InvalidId, SessionNotFound):
+        store.open(name, readonly=True).close()
+        return name
     found = [info.id for info in store.list() if info.id.startswith(name)] if name else []
     if not found:
         raise SessionNotFound(
-            f"no live session begins with {name!r} in {store.path}; `runlore live ls` lists them"
+            f"no live session begins with {name!r} in {store.name}; `runlore live ls` lists them"
         )
     if len(found) > 1:
         raise Ambiguous(

@@ -19,19 +19,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from errno import EINTR
-from typing import Any, Literal
 
 import msgspec
 
-from ..errors import Conflict, LogError, SessionBusy, SessionNotFound
-from ..files.locks import O_BINARY, lock_within, sync, sync_folder, try_lock, unlock
-from ..model import LogRecord
-from . import codec
+from ...errors import Conflict, LogError, SessionBusy, SessionNotFound
+from ...files.locks import O_BINARY, lock_within, sync, sync_folder, try_lock, unlock
+from ...model import LogRecord
+from .. import codec
+from ..backend import Durability, Item
 from .log_reader import LogReader
-
-Durability = Literal["process", "power"]
-Item = tuple[str, dict[str, Any], str | None]
-"""Type, payload and key of a record to append."""
 
 MAX_NS = (1 << 63) - 1
 """Maximum time in an id that is taken from a foreign log: later ids must be able to grow."""

@@ -14,14 +14,14 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import apsw
 import msgspec
 
-from ..model import format_time
+from ...model import format_time
+from ..backend import Look, SessionInfo
 from .log_reader import LOG
 
 PLACE = ".index"
@@ -44,29 +44,6 @@ create index by_status on sessions (status, updated_at desc, id);
 create index by_size on sessions (id, size_bytes);
 create table seen (one integer primary key check (one = 1), folder_ns integer not null);
 """
-
-
-class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Facts about a session that need no reading of its conversation."""
-
-    id: str
-    title: str
-    provider: str | None = None
-    model: str | None = None
-    cwd: str | None = None
-    api_base: str | None = None
-    agent: str | None = None
-    status: str | None = None
-    created_at: datetime
-    updated_at: datetime
-    messages: int = 0
-    seq: int = -1
-    origin: dict[str, Any] | None = None
-    message_format_version: int = 1
-    extra: dict[str, Any] = {}
-
-
-Look = Callable[[str], tuple[SessionInfo, int] | None]
 
 
 class Index:
