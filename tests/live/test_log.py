@@ -20,10 +20,7 @@ from runlore.live.folder import backend, index, log_file, log_reader, snapshots
 from runlore.live.log import LiveSession
 from tests.live.folders import log_of
 
-
-@pytest.fixture
-def store(tmp_path: Path) -> SessionStore:
-    return SessionStore(tmp_path / "store")
+pytestmark = pytest.mark.folder
 
 
 def user(text: str) -> dict[str, Any]:

@@ -25,10 +25,7 @@ from runlore.model import Usage
 from tests.live.memory import MemoryLog
 from tests.live.test_importers import entry, skill_log
 
-
-@pytest.fixture
-def store(tmp_path: Path) -> SessionStore:
-    return SessionStore(tmp_path / "live")
+pytestmark = pytest.mark.folder
 
 
 @pytest.fixture

@@ -17,12 +17,10 @@ from runlore.live.log import LiveSession, SessionStore
 from runlore.live.run_fold import begin, fold_all
 from runlore.live.state import StateHandle
 
+pytestmark = pytest.mark.folder
+
+
 START = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> SessionStore:
-    return SessionStore(tmp_path / "live")
 
 
 @pytest.fixture(params=[1 << 20, 300], ids=["large chunks", "small chunks"])

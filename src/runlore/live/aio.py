@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ..model import LogRecord
-from .backend import LOCK_TIMEOUT_S, Durability, SessionInfo
+from .backend import LEASE_S, LOCK_TIMEOUT_S, Durability, SessionInfo
 from .liveness import LOST_AFTER, Mark, Stale
 from .log import LiveSession, SessionStore
 
@@ -104,8 +104,11 @@ class AsyncSessionStore:
         *,
         durability: Durability = "process",
         lock_timeout_s: float = LOCK_TIMEOUT_S,
+        lease_s: float = LEASE_S,
     ) -> None:
-        self.sync = SessionStore(path, durability=durability, lock_timeout_s=lock_timeout_s)
+        self.sync = SessionStore(
+            path, durability=durability, lock_timeout_s=lock_timeout_s, lease_s=lease_s
+        )
 
     async def create(self, title: str | None = None, **about: Any) -> AsyncSession:
         return AsyncSession(await _away(lambda: self.sync.create(title, **about)))

@@ -28,6 +28,12 @@ LOCK_TIMEOUT_S = 30.0
 Only a process that was stopped in the middle of one, or a disk that hangs, holds it for so long.
 """
 
+LEASE_S = 60.0
+"""Time after which a lease on a server is free, unless its holder renews it.
+
+A folder's lease ends with its holder's process.
+"""
+
 
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Facts about a session that need no reading of its conversation."""

@@ -20,7 +20,7 @@ from ..config import load as load_config
 from ..config import make_home
 from ..errors import InvalidId, LogError, SessionNotFound
 from . import codec
-from .backend import LOCK_TIMEOUT_S, Durability, LogBackend, Problem, SessionInfo
+from .backend import LEASE_S, LOCK_TIMEOUT_S, Durability, LogBackend, Problem, SessionInfo
 from .folder.backend import FolderBackend
 from .liveness import LOST_AFTER, Mark, Stale, recover, stale
 from .session import Branch, LiveSession
@@ -45,12 +45,15 @@ RESERVED = frozenset(
 
 
 class SessionStore:
-    """Sessions in a folder.
+    """Sessions in a folder, or on a PostgreSQL server (`postgresql://USER@HOST/DATABASE`).
 
     `durability` says what an append survives when it returns. `process`: the death of any process,
     kill -9 included. `power`: a loss of power as well. Each append, or each group of concurrent
     appends, then waits for the disk. An append that waits for another process's append longer than
     `lock_timeout_s` raises SessionBusy.
+
+    On a server an append is committed when it returns, whatever `durability` says, and the lease of
+    a holder who is silent for `lease_s` is free for others.
     """
 
     def __init__(
@@ -59,19 +62,16 @@ class SessionStore:
         *,
         durability: Durability = "process",
         lock_timeout_s: float = LOCK_TIMEOUT_S,
+        lease_s: float = LEASE_S,
     ) -> None:
         if durability not in ("process", "power"):
             raise LogError(f"durability {durability!r} must be 'process' or 'power'")
-        if scheme := _scheme().match(os.fspath(path) if path is not None else ""):
-            raise LogError(f"{scheme[1]}: is no kind of session store; give the path of a folder")
         if path is None:
             home = load_config().home
             make_home(home)
             path = home / "live"
         self.durability: Durability = durability
-        self.backend: LogBackend = FolderBackend(
-            Path(path).expanduser().absolute(), durability, lock_timeout_s
-        )
+        self.backend = _backend_of(os.fspath(path), durability, lock_timeout_s, lease_s)
 
     @property
     def name(self) -> str:
@@ -302,6 +302,30 @@ class SessionStore:
         with suppress(LogError), self.open(id, readonly=True) as session:
             return session.meta, session.folded_to
         return None
+
+
+def _backend_of(
+    address: str, durability: Durability, lock_timeout_s: float, lease_s: float
+) -> LogBackend:
+    """Return the backend with this address: a folder, unless it has the scheme of a server."""
+    scheme = _scheme().match(address)
+    if scheme is None:
+        return FolderBackend(Path(address).expanduser().absolute(), durability, lock_timeout_s)
+    if scheme[1] not in ("postgresql", "postgres"):
+        # Without the rest, which may have a password.
+        raise LogError(
+            f"{scheme[1]}: is no kind of session store; give the path of a folder, or"
+            " postgresql://USER@HOST/DATABASE"
+        )
+    try:
+        from .postgres.backend import PostgresBackend
+    except ImportError as error:
+        if not (error.name or "psycopg").startswith("psycopg"):
+            raise
+        raise LogError(
+            "sessions on a server need the extra `postgres`: `pip install 'runlore[postgres]'`"
+        ) from None
+    return PostgresBackend(address, lease_s)
 
 
 @cache

@@ -181,17 +181,16 @@ class StateHandle(RunLog):
         *,
         lost_after: timedelta | None = LOST_AFTER,
         now: datetime | None = None,
+        is_dead: bool = False,
     ) -> bool:
         """Mark the run of this owner if it is dead and was not replaced.
 
-        Return True if it was marked.
-
-        See `liveness.recover`.
+        Return True if it was marked. `is_dead` says that the caller knows; see `liveness.recover`.
         """
         state = self.current
         if state.status != "active" or not owner.is_same(state.owner) or state.owner is None:
             return False
-        if not is_over(state.owner, lost_after, now=now):
+        if not is_dead and not is_over(state.owner, lost_after, now=now):
             return False
         heard = (
             f", last heard of at {owner.heartbeat:%Y-%m-%d %H:%M:%S} UTC" if owner.heartbeat else ""
