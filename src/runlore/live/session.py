@@ -419,6 +419,10 @@ class LiveSession(Handle):
         super()._join()
         self._fold.drop()
 
+    def stored_payload(self, type: str, payload: dict[str, Any]) -> dict[str, Any]:
+        """Return a payload as its record has it. Raises LogError for a message that is none."""
+        return self._check_message(payload) if type in ("message", "partial") else payload
+
     def _check_message(self, message: Mapping[str, Any]) -> dict[str, Any]:
         stored = (
             message

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import select
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -58,6 +59,7 @@ class Connections:
         self._password = str(parts.get("password") or "")
         self._idle: list[Connection] = []
         self._pid = os.getpid()
+        weakref.finalize(self, close_own, self._idle, self._pid)
 
     @contextmanager
     def lent(self) -> Iterator[Connection]:
@@ -87,12 +89,7 @@ class Connections:
 
     def close(self) -> None:
         self._forget_inherited()
-        while self._idle:
-            self._idle.pop().close()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_idle"):  # The address could be read.
-            self.close()
+        close_own(self._idle, self._pid)
 
     def _take(self) -> Connection:
         self._forget_inherited()
@@ -112,8 +109,9 @@ class Connections:
 
     def _forget_inherited(self) -> None:
         if self._pid != os.getpid():
-            _INHERITED.extend(self._idle)  # Closing them would end those of the parent.
+            _INHERITED.append(self._idle)  # Closing them would end those of the parent.
             self._idle, self._pid = [], os.getpid()
+            weakref.finalize(self, close_own, self._idle, self._pid)
 
     def _as_log_error(self, error: psycopg.Error, connection: Connection) -> LogError:
         if connection.closed or isinstance(error, psycopg.errors.AdminShutdown):
@@ -129,6 +127,12 @@ class Connections:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         words = " ".join(lines[0].split()).replace(self._url, self.name)
         return words.replace(self._password, "…") if self._password else words
+
+
+def close_own(connections: list[Connection], pid: int) -> None:
+    """Close connections in the process that opened them."""
+    while connections and pid == os.getpid():
+        connections.pop().close()
 
 
 def _is_usable(connection: Connection) -> bool:
@@ -150,4 +154,4 @@ def _shown(parts: dict[str, Any]) -> str:
     return f"postgresql://{user}{place}{f':{port}' if port else ''}/{name}"
 
 
-_INHERITED: list[Connection] = []
+_INHERITED: list[list[Connection]] = []

@@ -17,7 +17,7 @@ from .. import codec
 from ..backend import Item, Listener, Problem
 from .blobs import PostgresBlobs
 from .connections import Connection, ConnectionLost, Connections
-from .following import Following
+from .following import Following, channel
 from .lease import PostgresLease
 from .rows import COLUMNS, record_of, text_of, to_column
 from .snapshots import PostgresSnapshots
@@ -369,8 +369,3 @@ def add_session(connection: Connection, id: str) -> int:
     if row is None:
         raise Conflict(f"{id}: a session with this id exists")
     return int(row[0])
-
-
-def channel(number: int) -> int:
-    """Return the advisory lock that those who follow a session share."""
-    return (0x4C << 48) + number
