@@ -48,7 +48,7 @@ def test_a_session_is_retitled_compacted_cleared_and_deleted(
     assert store.open(talk).meta.title == "A \x1b[2Jtitle"
     done = json.loads(run("live", "compact", talk, "so far", "--upto", "1", "--json").stdout)
     assert done == {"session": talk, "seq": 4}
-    assert "so far" in texts(store, talk)[0]
+    assert "so far" in str(texts(store, talk)[0])
     assert texts(store, talk)[-1] == "two"
     assert "nothing is in view" in run("live", "clear", talk).stdout
     assert texts(store, talk) == []
