@@ -19,6 +19,7 @@ from .index import SessionInfo
 from .liveness import LOST_AFTER, Mark, Stale
 from .log import LiveSession, SessionStore
 from .log_file import Durability
+from .shared import SharedValues
 
 T = TypeVar("T")
 
@@ -125,6 +126,9 @@ class AsyncSessionStore:
     def draft(self, title: str | None = None, **about: Any) -> AsyncSession:
         """Return a draft. Nothing is on disk yet, so there is nothing to wait for."""
         return AsyncSession(self.sync.draft(title, **about))
+
+    async def shared(self, scope: str) -> SharedValues:
+        return await _away(lambda: self.sync.shared(scope))
 
     async def list(self, **wanted: Any) -> list[SessionInfo]:
         return await _away(lambda: self.sync.list(**wanted))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .session import LiveSession
 
 PLACE = ".making"
-OWN = frozenset({"session", "title", "rewind", "redo", "lease", "deleted", "restored"})
+OWN = frozenset({"session", "title", "meta", "rewind", "redo", "lease", "deleted", "restored"})
 """Records of the session itself, which a fork has of its own or does not need."""
 ABANDONED_AFTER_S = 3600.0
 """A fork in progress that is older was left by a dead process."""
@@ -54,7 +54,8 @@ def fork(
     """
     if source.is_draft:
         raise LogError(f"{source.id}: a draft has nothing to fork")
-    target = store.folder_of(id or os.urandom(16).hex())
+    id = id or os.urandom(16).hex()
+    target = store.folder_of(id)
     draft = store.path / PLACE / f"{os.getpid()}-{os.urandom(4).hex()}"
     draft.mkdir(mode=0o700, parents=True)
     _remove_abandoned(draft.parent)
@@ -69,7 +70,7 @@ def fork(
         raise LogError(f"{target}: {error.strerror}; no fork was made") from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return store.open(target.name)
+    return store.open(id)
 
 
 def _remove_abandoned(place: Path) -> None:

@@ -21,6 +21,7 @@ from . import codec, snapshots
 from .lease import Lease
 from .log_file import Durability, Item, LogFile
 from .log_reader import HEAD_BYTES, LOG, LogReader, Problem
+from .names import id_of
 
 LOCK_TIMEOUT_S = 30.0
 """Maximum time to wait for the log's lock, which other writers hold for each of their appends.
@@ -45,7 +46,7 @@ class Handle(ABC):
         first: dict[str, Any] | None = None,
         joins: bool = False,
     ) -> None:
-        self.id = path.name
+        self.id = id_of(path.name) or path.name
         self.path = path
         self.readonly = readonly
         self.durability = durability

@@ -10,7 +10,7 @@ import platform
 import re
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import timedelta
 from functools import cache
@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from ..config import load as load_config
 from ..config import make_home
-from ..errors import Conflict, InvalidId, LogError, SessionNotFound
+from ..errors import Conflict, LogError, SessionNotFound
 from ..files.locks import sync_folder
 from . import codec
 from .handle import LOCK_TIMEOUT_S
@@ -28,7 +28,9 @@ from .index import Index, SessionInfo
 from .liveness import LOST_AFTER, Mark, Stale, recover, stale
 from .log_file import Durability
 from .log_reader import LOG, Problem
+from .names import id_of, name_of
 from .session import Branch, LiveSession
+from .shared import SharedValues, shared_id
 from .tool_calls import Recovery
 
 __all__ = [
@@ -44,10 +46,6 @@ __all__ = [
 TRASH = ".trash"
 FORMAT = 1
 """Version of the log format. A session whose first record names a later version is read-only."""
-RESERVED = frozenset(
-    {"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(1, 10))}
-)
-"""Device names of Windows. They are reserved with any extension."""
 
 
 class SessionStore:
@@ -88,12 +86,15 @@ class SessionStore:
         cwd: str | os.PathLike[str] | None = None,
         api_base: str | None = None,
         agent: str | None = None,
+        parent: str | None = None,
+        call: str | None = None,
         id: str | None = None,
         **extra: Any,
     ) -> LiveSession:
         """Create a session.
 
-        Raises Conflict when the id is in use, InvalidId when it is not valid.
+        That of a subagent names its `parent` session and the tool `call` that started it. Raises
+        Conflict when the id is in use, InvalidId when it is not valid.
         """
         session = self.draft(
             title,
@@ -102,6 +103,8 @@ class SessionStore:
             cwd=cwd,
             api_base=api_base,
             agent=agent,
+            parent=parent,
+            call=call,
             id=id,
             **extra,
         )
@@ -117,6 +120,8 @@ class SessionStore:
         cwd: str | os.PathLike[str] | None = None,
         api_base: str | None = None,
         agent: str | None = None,
+        parent: str | None = None,
+        call: str | None = None,
         id: str | None = None,
         **extra: Any,
     ) -> LiveSession:
@@ -129,7 +134,7 @@ class SessionStore:
         about = {
             "title": title, "provider": provider, "model": model,
             "cwd": None if cwd is None else os.path.abspath(cwd),
-            "api_base": api_base, "agent": agent, **extra,
+            "api_base": api_base, "agent": agent, "parent": parent, "call": call, **extra,
         }  # fmt: skip
         first = {
             "version": FORMAT,
@@ -182,25 +187,36 @@ class SessionStore:
         session._joins = True
         return session
 
+    def shared(self, scope: str) -> SharedValues:
+        """Return the values that the sessions of a scope share, such as `app:weather`.
+
+        See `LiveSession.put_values`.
+        """
+        return SharedValues(self.ensure(shared_id(scope)))
+
     def list(
         self,
         *,
         cwd: str | os.PathLike[str] | None = None,
         status: str | None = None,
         agent: str | None = None,
+        where: Mapping[str, Any] | None = None,
         limit: int | None = None,
         offset: int = 0,
     ) -> list[SessionInfo]:
         """Return the sessions, newest first.
 
-        They come from an index. A log that has grown since, whoever wrote it, is read first.
+        `where` compares what `create` and `update_meta` were given, by name; with None, what was
+        not given. The sessions come from an index. A log that has grown since, whoever wrote it, is
+        read first.
         """
         if not self.path.is_dir():
             return []
         place = None if cwd is None else os.path.abspath(cwd)
         return self._index.list(
-            self._look, cwd=place, status=status, agent=agent, limit=limit, offset=offset
-        )
+            self._look, cwd=place, status=status, agent=agent, where=where,
+            limit=limit, offset=offset,
+        )  # fmt: skip
 
     def latest(
         self,
@@ -208,8 +224,9 @@ class SessionStore:
         cwd: str | os.PathLike[str] | None = None,
         status: str | None = None,
         agent: str | None = None,
+        where: Mapping[str, Any] | None = None,
     ) -> SessionInfo | None:
-        sessions = self.list(cwd=cwd, status=status, agent=agent, limit=1)
+        sessions = self.list(cwd=cwd, status=status, agent=agent, where=where, limit=1)
         return sessions[0] if sessions else None
 
     def delete(self, id: str) -> None:
@@ -222,7 +239,7 @@ class SessionStore:
         trash = self.path / TRASH
         try:
             trash.mkdir(mode=0o700, exist_ok=True)
-            session.path.rename(trash / f"{id}@{time.time_ns()}")
+            session.path.rename(trash / f"{session.path.name}@{time.time_ns()}")
         except OSError as error:
             with self.open(id) as session:
                 session.record("restored", {})
@@ -231,7 +248,8 @@ class SessionStore:
 
     def trash(self) -> Sequence[str]:
         """Return the ids in the trash, the last deleted first."""
-        return [name.rpartition("@")[0] for name in self._in_trash()]
+        ids = [id_of(name.rpartition("@")[0]) for name in self._in_trash()]
+        return [id for id in ids if id is not None]
 
     def restore(self, id: str) -> LiveSession:
         """Restore the session that was deleted last under this id.
@@ -239,7 +257,9 @@ class SessionStore:
         Raises SessionNotFound, or Conflict when the id is in use.
         """
         target = self.folder_of(id)
-        name = next((name for name in self._in_trash() if name.rpartition("@")[0] == id), None)
+        name = next(
+            (name for name in self._in_trash() if name.rpartition("@")[0] == target.name), None
+        )
         if name is None:
             raise SessionNotFound(f"{id}: not in the trash")
         try:
@@ -304,17 +324,7 @@ class SessionStore:
 
         Raises InvalidId for an id that could lead out of the store.
         """
-        if (
-            not isinstance(id, str)
-            or not _valid().match(id)
-            or id.endswith(".")
-            or id.partition(".")[0].lower() in RESERVED
-        ):
-            raise InvalidId(
-                f"{str(id)[:80]!r} cannot name a session: use up to 128 letters, digits, '.', '_'"
-                " and '-'"
-            )
-        return self.path / id
+        return self.path / name_of(id)
 
     def creating(self) -> AbstractContextManager[Callable[[SessionInfo, int], None]]:
         """Return a context manager for the creation of a session, which keeps the index current."""
@@ -334,7 +344,7 @@ class SessionStore:
         except FileExistsError:
             log = folder / LOG
             if folder.is_symlink() or not folder.is_dir() or (log.exists() and log.stat().st_size):
-                raise Conflict(f"{folder.name}: a session with this id exists") from None
+                raise Conflict(f"{id_of(folder.name)}: a session with this id exists") from None
 
     def move_in(self, folder: Path, target: Path) -> None:
         """Move a folder to its place in the store. Raises Conflict when a session is there.
@@ -342,7 +352,7 @@ class SessionStore:
         An empty folder, left by a crash during creation, is replaced.
         """
         if (target / LOG).exists():
-            raise Conflict(f"{target.name}: a session with this id exists")
+            raise Conflict(f"{id_of(target.name)}: a session with this id exists")
         folder.rename(target)
         if self.durability == "power":
             sync_folder(self.path)
@@ -365,8 +375,3 @@ class SessionStore:
 def _scheme() -> re.Pattern[str]:
     """Match the scheme of a URL. A letter alone is a drive of Windows."""
     return re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
-
-
-@cache
-def _valid() -> re.Pattern[str]:
-    return re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")

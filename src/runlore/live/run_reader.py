@@ -1,11 +1,12 @@
-"""Follows a log for the records of its run, without decoding the others.
+"""Follows a log for records of some types, without decoding the others.
 
 Most of a log is conversation. A line of another view is recognised by its first bytes and skipped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from ..model import LogRecord
@@ -17,25 +18,36 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1 << 18
 """Size of a read. Larger reads are not faster, and smaller ones cost a call each."""
-ONE, TYPE, OURS = b'{"n":', b'"t":"', (b"state.", b"checkpoint")
-"""Beginning of a line with one record; the bytes in front of its type; the types of this view."""
+ONE, TYPE = b'{"n":', b'"t":"'
+"""Beginning of a line with one record; the bytes in front of its type."""
+RUN = frozenset({"state.", "checkpoint", "checkpoint."})
+"""The types of the records of a run."""
 
 
 class Follower:
-    """Yields the new records of a run, each time from where the last call ended."""
+    """Yields new records of some types, each time from where the last call ended.
 
-    def __init__(self, log: Log) -> None:
+    A type that ends with a dot stands for all types that begin with it; None for all.
+    """
+
+    def __init__(self, log: Log, types: Collection[str] | None = RUN) -> None:
         self._log = log
+        self._marks = (b"",) if types is None else _marks(types)
         self._place: int | None = None
 
-    def new(self, after: int) -> Iterator[LogRecord]:
-        """Yield the records of the run after seq `after`, in order, and the last record of the log.
+    def is_in_place(self) -> bool:
+        """Return False if the log has lost what was read, by a loss of power."""
+        reader = self._reader()
+        return reader is None or not self._place or reader.size_bytes >= self._place
 
-        Other records may be among them.
+    def new(self, after: int) -> Iterator[LogRecord]:
+        """Yield the records after seq `after`, in order, and the last record of the log.
+
+        Records of other types may be among them.
         """
-        reader = getattr(self._log, "_reader", None)
+        reader = self._reader()
         # Another implementation of a log: it offers only records.
-        if not isinstance(reader, LogReader):
+        if reader is None:
             yield from self._log.records(after=after)
             return
         if getattr(self._log, "is_draft", False):
@@ -48,7 +60,7 @@ class Follower:
             if not end and len(data) < size:
                 break  # The line is still being written.
             size = CHUNK_BYTES if end else size * 4
-            for start, stop in _places(data, end):
+            for start, stop in _places(data, end, self._marks):
                 yield from (
                     record
                     for record in reader.decode(data[start:stop], self._place + start)
@@ -56,20 +68,33 @@ class Follower:
                 )
             self._place += end
 
+    def _reader(self) -> LogReader | None:
+        reader = getattr(self._log, "_reader", None)
+        return reader if isinstance(reader, LogReader) else None
 
-def _places(data: bytes, end: int) -> list[tuple[int, int]]:
-    """Return the ranges of the lines to decode: those that may belong to the run, and the last one.
+
+def _marks(types: Collection[str]) -> tuple[bytes, ...]:
+    """Return the bytes that a line has after `"t":"` when its record is of one of the types."""
+    if any(json.dumps(type, ensure_ascii=False) != f'"{type}"' for type in types):
+        return (b"",)  # There is more than one way to write such a name in JSON.
+    return tuple(type.encode() + (b"" if type.endswith(".") else b'"') for type in types)
+
+
+def _places(data: bytes, end: int, marks: tuple[bytes, ...]) -> list[tuple[int, int]]:
+    """Return the ranges of the lines to decode: those of the wanted types, and the last one.
 
     The last line is needed for its seq.
     """
     if not end:
         return []
     last = data.rfind(b"\n", 0, end - 1) + 1
-    ranges = _by_heads(data, end, last)
-    return sorted({*(_by_marks(data, end) if ranges is None else ranges), (last, end - 1)})
+    ranges = _by_heads(data, end, last, marks)
+    return sorted({*(_by_marks(data, end, marks) if ranges is None else ranges), (last, end - 1)})
 
 
-def _by_heads(data: bytes, end: int, last: int) -> list[tuple[int, int]] | None:
+def _by_heads(
+    data: bytes, end: int, last: int, marks: tuple[bytes, ...]
+) -> list[tuple[int, int]] | None:
     """Find them by the bytes in front of each payload.
 
     None if lines hold several records, or were joined by a lost line end.
@@ -83,20 +108,20 @@ def _by_heads(data: bytes, end: int, last: int) -> list[tuple[int, int]] | None:
         place = data.find(TYPE, start, min(stop, start + HEAD_BYTES))
         if place < 0 or not data.startswith(ONE, start):
             return None
-        if data.startswith(OURS, place + len(TYPE)):
+        if data.startswith(marks, place + len(TYPE)):
             ranges.append((start, stop))
         start = stop + 1
     return ranges
 
 
-def _by_marks(data: bytes, end: int) -> Iterator[tuple[int, int]]:
+def _by_marks(data: bytes, end: int, marks: tuple[bytes, ...]) -> Iterator[tuple[int, int]]:
     """Find them by their types, anywhere in a line.
 
     Inside a text the quotes would be escaped; a false match only costs one decoding.
     """
-    for kind in OURS:
-        place = data.find(TYPE + kind, 0, end)
+    for mark in marks:
+        place = data.find(TYPE + mark, 0, end)
         while place >= 0:
             stop = data.find(b"\n", place, end)
             yield data.rfind(b"\n", 0, place) + 1, stop
-            place = data.find(TYPE + kind, stop, end)
+            place = data.find(TYPE + mark, stop, end)

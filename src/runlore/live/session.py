@@ -8,22 +8,24 @@ files of their own.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
 from ..errors import LogError
 from ..model import LogRecord, parse_time
 from . import codec
+from .folds import Fold, View
 from .fork import fork
 from .handle import Handle
 from .index import SessionInfo
 from .liveness import here, judge
 from .log_file import Item
 from .outputs import Outputs
+from .shared import TEMPORARY, SharedValues, scope_of, scopes
 from .skills import SkillLog, SkillRun
 from .state import StateHandle
 from .tool_calls import Recovery, find_fates
@@ -37,6 +39,7 @@ from .views import (
     ToolCall,
     are_plain,
     assemble,
+    is_self_contained,
     should_compact,
     summary_of,
 )
@@ -52,12 +55,22 @@ SAVE_RUN_EVERY = 2000
 SNAPSHOT_AT_CLOSE = 100
 """Minimum number of new records for a snapshot when the session is closed."""
 INDEX_EVERY_S = 1.0
+MARGIN = 8
+"""Number of messages that are read beyond those asked for: results that belong to earlier calls."""
 FIRST_BYTES = 1 << 14
 MAX_FOLD_BYTES = 1 << 25
 """Maximum number of bytes that are folded in passing, for the list of sessions.
 
 A longer rest waits until someone reads the conversation.
 """
+
+FIXED = frozenset({"version", "title", "origin"})
+"""Names in the first record that `update_meta` does not change."""
+
+INFO_NAMES = ("provider", "model", "cwd", "api_base", "agent", "parent", "call", "origin")
+"""Names in the first record that are fields of a SessionInfo. Others are in its `extra`."""
+
+V = TypeVar("V", bound=View)
 
 RecordRef = LogRecord | int | str
 """A record, its seq or its id."""
@@ -106,6 +119,8 @@ class LiveSession(Handle):
         self._run_saved = -1
         self._status: tuple[int, str | None] = (-1, None)
         self._outputs = Outputs(path, self.durability == "power")
+        self._folds: list[Fold[Any]] = []
+        self._scopes: dict[str, SharedValues] = {}
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────
 
@@ -202,6 +217,16 @@ class LiveSession(Handle):
     def set_title(self, title: str) -> LogRecord:
         return self.record("title", {"title": title})
 
+    def update_meta(self, changes: Mapping[str, Any] | None = None, /, **more: Any) -> LogRecord:
+        """Change what `create` was given about the session, such as its model; None removes a name.
+
+        `meta` and `list(where=…)` have the new values at once.
+        """
+        changed = {**(changes or {}), **more}
+        if fixed := FIXED.intersection(changed):
+            raise LogError(f"{self.id}: {', '.join(sorted(fixed))} cannot be changed so")
+        return self.record("meta", changed)
+
     def fork(
         self,
         at: RecordRef | None = None,
@@ -254,6 +279,35 @@ class LiveSession(Handle):
         payload = {"call_id": call_id, "output": shown, "is_error": is_error}
         return self.record("tool_finished", {**payload, "whole": ref} if ref else payload)
 
+    def put_values(
+        self, values: Mapping[str, Any] | None = None, /, *, delete: Iterable[str] = ()
+    ) -> None:
+        """Set named values, and delete others.
+
+        Names that begin with `app:` or `user:` are shared with the other sessions of the app or
+        user, which the metadata `app` and `user` name; those with `temp:` are not stored. Others
+        are values of this session, as `state.put` writes them. Each scope is one record.
+        """
+        changed: dict[str | None, tuple[dict[str, Any], list[str]]] = {}
+        about = self.meta.extra
+        for name, value in (values or {}).items():
+            if not name.startswith(TEMPORARY):
+                changed.setdefault(scope_of(name, about), ({}, []))[0][name] = value
+        for name in delete:
+            changed.setdefault(scope_of(name, about), ({}, []))[1].append(name)
+        for scope, (new, gone) in changed.items():
+            if scope is None:
+                self.state.put(new, delete=gone)
+            else:
+                self._shared(scope).put(new, delete=gone)
+
+    def values(self) -> dict[str, Any]:
+        """Return the values of `put_values`, those that other sessions share included."""
+        merged = dict(self.state.current.data_buffer)
+        for scope in scopes(self.meta.extra).values():
+            merged.update(self._shared(scope).values())
+        return merged
+
     def put_output(self, data: bytes | str) -> dict[str, Any]:
         """Store something large beside the log and return a reference to it."""
         return self._outputs.put(data)
@@ -264,14 +318,22 @@ class LiveSession(Handle):
     # ── reading ───────────────────────────────────────────────────────────────────────────────────
 
     def messages(
-        self, *, repaired: bool = True, partial: bool = True, whole: bool = True
+        self,
+        *,
+        last: int | None = None,
+        repaired: bool = True,
+        partial: bool = True,
+        whole: bool = True,
     ) -> list[Message]:
         """Return the messages for the model, as they were appended.
 
-        Without `whole`, of long tool outputs only head and tail. Writes nothing: open calls are
-        closed in the view only.
+        With `last`, only so many from the end, which takes the time of so many. Without `whole`, of
+        long tool outputs only head and tail. Writes nothing: open calls are closed in the view
+        only.
         """
         position = self._view().seq
+        if last is not None:
+            return self._last(position, last, repaired, partial, whole)
         mark, nodes = self._visible(position)
         if are_plain(nodes):
             return [*summary_of(mark), *[node.payload for node in nodes]]
@@ -336,6 +398,24 @@ class LiveSession(Handle):
             usage = next((last for last in views if isinstance(last, dict)), None)
         return should_compact(usage, window, threshold)
 
+    def fold(
+        self,
+        name: str,
+        view: type[V],
+        *,
+        types: Collection[str] | None = None,
+        version: int = 1,
+    ) -> Fold[V]:
+        """Return a cursor over this log whose `value` is a `view`, up to date at each access.
+
+        `view` is a class with a method `add(record)`. It gets the records of these `types`, in
+        order; a type that ends with a dot stands for all that begin with it, None for all. Under
+        the `name` the value is saved for the next process; another `version` starts over.
+        """
+        fold = Fold(self, name, view, types, version, saves=not self.readonly)
+        self._folds.append(fold)
+        return fold
+
     @property
     def meta(self) -> SessionInfo:
         tree, about = (
@@ -345,10 +425,7 @@ class LiveSession(Handle):
         now = datetime.now(UTC)
         about.pop("title", None)
         about.pop("version", None)
-        known = {
-            name: about.pop(name, None)
-            for name in ("provider", "model", "cwd", "api_base", "agent", "origin")
-        }
+        known = {name: about.pop(name, None) for name in INFO_NAMES}
         facts: dict[str, Any] = {
             name: value
             for name, value in known.items()
@@ -403,6 +480,9 @@ class LiveSession(Handle):
     def close(self) -> None:
         self._lease.release()
         if self._indexed_at:  # This handle has written.
+            for fold in self._folds:
+                if fold.unsaved >= SNAPSHOT_AT_CLOSE:
+                    fold.save()
             self._update_index()
             if (
                 self._fold.tree is not None
@@ -412,7 +492,14 @@ class LiveSession(Handle):
                 if self._fold.tree.state_seq >= 0:
                     self._save_run()
             self._indexed_at = 0.0
+        for scope in self._scopes.values():
+            scope.close()
         super().close()
+
+    def _shared(self, scope: str) -> SharedValues:
+        if scope not in self._scopes:
+            self._scopes[scope] = self._store.shared(scope)
+        return self._scopes[scope]
 
     # ── internals ─────────────────────────────────────────────────────────────────────────────────
 
@@ -460,6 +547,42 @@ class LiveSession(Handle):
             record for low, high in ranges for record in self._reader.collect(low, high, MESSAGES)
         ]
         return record, nodes
+
+    def _last(
+        self, position: int, last: int, repaired: bool, partial: bool, whole: bool
+    ) -> list[Message]:
+        """Return the last messages, from no more of the log than they need."""
+        _, ranges = self._view().visible(position)
+        count = max(last, 1) + MARGIN
+        while True:
+            nodes, is_all = self._last_nodes(ranges, count)
+            if is_all:
+                mark_record, nodes = self._visible(position)
+                view = self._assemble(position, mark_record, nodes, repaired, partial, whole)
+                return view.messages[max(0, len(view.entries) - last) :]
+            # A stream that began further up is left out.
+            start = next((n for n, node in enumerate(nodes) if node.type == "message"), len(nodes))
+            nodes = nodes[start:]
+            if len(nodes) >= last and is_self_contained(nodes):
+                view = self._assemble(position, None, nodes, repaired, partial, whole)
+                if len(view.entries) >= last:
+                    return view.messages[len(view.entries) - last :]
+            count *= 4
+
+    def _last_nodes(
+        self, ranges: list[tuple[int, int]], count: int
+    ) -> tuple[list[LogRecord], bool]:
+        """Return about `count` messages from the end of these ranges, and True if there are no
+        more."""
+        nodes: list[LogRecord] = []
+        for low, high in reversed(ranges):
+            while low <= high:
+                start = max(low, high - count + 1)
+                nodes = self._reader.collect(start, high, MESSAGES) + nodes
+                high = start - 1
+                if len(nodes) >= count:
+                    return nodes, False
+        return nodes, True
 
     def _assemble(
         self,

@@ -18,7 +18,7 @@ import msgspec
 
 from ..model import LogRecord
 
-VERSION = 1
+VERSION = 2
 MESSAGES = frozenset({"message", "partial"})
 NODES = MESSAGES | {"compact", "clear"}
 """The records that form a conversation."""
@@ -142,6 +142,10 @@ class Tree(msgspec.Struct):
         elif kind == "session" and seq == 0:
             self.meta, self.created_at, self.changed = payload, record.ts, seq
             self._set_title(payload.get("title"), named=True)
+        elif kind == "meta":
+            changed = {**self.meta, **payload}
+            self.meta = {name: value for name, value in changed.items() if value is not None}
+            self.changed = seq
         elif kind == "title":
             self.title = None
             self._set_title(payload.get("title"), named=True)

@@ -127,6 +127,21 @@ def are_plain(nodes: Sequence[LogRecord]) -> bool:
     )
 
 
+def is_self_contained(nodes: Sequence[LogRecord]) -> bool:
+    """Return True if every result in these messages has its call there too.
+
+    Their view is then the same as at the end of a longer conversation.
+    """
+    calls: set[Any] = set()
+    for node in nodes:
+        if node.type == "message":
+            message = as_blocks(node.payload)
+            if any(block.get("tool_use_id") not in calls for block in results_of(message)):
+                return False
+            calls.update(block["id"] for block in calls_of(message))
+    return True
+
+
 def summary_of(mark: LogRecord | None) -> list[Message]:
     """Return the messages in place of what a compaction covers; none for a clear."""
     return summary_pair(mark) if mark is not None and mark.type == "compact" else []
