@@ -195,7 +195,15 @@ class Reader(LogFold):
             state.is_titled = True
             self.set_title(title, 2)
         self.trace(payload.get("origin"))
+        if name := self.other_session(_text(payload, "parent")):
+            self.state.parent, self.state.relation = self.uid(name), "subagent"
+            self.state.parent_call = _text(payload, "call")
         self.emit("lifecycle", text_of(payload), kind, "session begun")
+
+    def meta(self, kind: str, payload: dict[str, Any]) -> None:
+        self.state.cwd = _text(payload, "cwd") or self.state.cwd
+        self.state.model = _text(payload, "model") or self.state.model
+        self.emit("lifecycle", text_of(payload), kind, "metadata changed")
 
     def titled(self, kind: str, payload: dict[str, Any]) -> None:
         title = _text(payload, "title")
@@ -208,10 +216,14 @@ class Reader(LogFold):
         """Note the session that a fork comes from. Records older than the fork are copies."""
         if not isinstance(origin, dict):
             return
-        name = _text(origin, "session")
-        if name and name.isprintable() and name == name.strip() and name != self.native:
-            self.state.parent, self.state.relation = f"{self.agent_name}:{name}", "fork"
+        if name := self.other_session(_text(origin, "session")):
+            self.state.parent, self.state.relation = self.uid(name), "fork"
             self.state.forked_at = self.ts
+
+    def other_session(self, name: str | None) -> str | None:
+        """Return the id if it can be that of another session."""
+        is_id = name and name.isprintable() and name == name.strip() and name != self.native
+        return name if is_id else None
 
     # Tools, the run, skills.
 
@@ -385,6 +397,7 @@ class Reader(LogFold):
         "rewind": rewind,
         "redo": redo,
         "session": session,
+        "meta": meta,
         "title": titled,
         "tool_started": tool_started,
         "tool_finished": tool_finished,
