@@ -36,6 +36,8 @@ SAVE_EVERY = 1000
 """Minimum number of new records between two snapshots."""
 BYTES_PER_RECORD = 200
 """A large value is saved less often, so that saving costs at most so many bytes a record."""
+NEAR_BYTES = 1 << 17
+"""Number of bytes that are folded without taking long."""
 
 
 class View(Protocol):
@@ -101,6 +103,11 @@ class Fold(Generic[V]):
             self._saved = self._seq
 
     @property
+    def is_near(self) -> bool:
+        """True if bringing the value up to date reads little of the log."""
+        return self._value is not None and self._follower.bytes_left() <= NEAR_BYTES
+
+    @property
     def unsaved(self) -> int:
         """Number of records since the last snapshot."""
         return 0 if self._value is None else self._seq - self._saved
@@ -113,7 +120,7 @@ class Fold(Generic[V]):
                 )
                 return own._caught_up()
             with self._folding():
-                if not self._follower.is_in_place():
+                if self._follower.bytes_left() < 0:
                     self._start_over()
                 if self._value is None:
                     self._value = self._load()

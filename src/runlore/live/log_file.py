@@ -40,6 +40,8 @@ MAX_CATCH_UP_BYTES = 1 << 22
 
 Beyond it only the end is read, and the rest on demand.
 """
+MAX_QUICK_BYTES = 1 << 17
+"""Maximum number of bytes of other writers that an append reads without taking long."""
 TAIL_RECORDS = 10
 """Number of records at the end of a log among which its last seq is looked for."""
 
@@ -113,6 +115,12 @@ class LogFile:
     @property
     def end(self) -> int:
         return self._end
+
+    def is_current(self, *, has_key: bool = False) -> bool:
+        """Return True if an append would read little of the log first."""
+        if self._fd < 0 or self._end < 0 or (has_key and self._keys is None):
+            return False
+        return 0 <= os.fstat(self._fd).st_size - self._end <= MAX_QUICK_BYTES
 
     @contextmanager
     def locked(self) -> Iterator[None]:

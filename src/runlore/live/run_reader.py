@@ -35,10 +35,15 @@ class Follower:
         self._marks = (b"",) if types is None else _marks(types)
         self._place: int | None = None
 
-    def is_in_place(self) -> bool:
-        """Return False if the log has lost what was read, by a loss of power."""
+    def bytes_left(self) -> int:
+        """Return the number of bytes that were not read yet.
+
+        It is negative if the log has lost what was read, by a loss of power.
+        """
         reader = self._reader()
-        return reader is None or not self._place or reader.size_bytes >= self._place
+        if reader is None or getattr(self._log, "is_draft", False):
+            return 0
+        return reader.size_bytes - (self._place or 0)
 
     def new(self, after: int) -> Iterator[LogRecord]:
         """Yield the records after seq `after`, in order, and the last record of the log.

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .log import SessionStore
 
 DEFAULT_TITLE = "New chat"
-SNAPSHOT_EVERY = 16_000
+SNAPSHOT_EVERY = 4000
 """Records between two snapshots of the view."""
 SAVE_RUN_EVERY = 2000
 """Records between two snapshots of the state of a run."""
@@ -58,6 +58,8 @@ INDEX_EVERY_S = 1.0
 MARGIN = 8
 """Number of messages that are read beyond those asked for: results that belong to earlier calls."""
 FIRST_BYTES = 1 << 14
+FOLD_STEP_BYTES = 1 << 16
+"""Number of bytes that an append folds in passing, if the handle has not read the log."""
 MAX_FOLD_BYTES = 1 << 25
 """Maximum number of bytes that are folded in passing, for the list of sessions.
 
@@ -111,6 +113,7 @@ class LiveSession(Handle):
         )
         self._store = store
         self._fold = TreeFold(path, self._reader, self._file, Tree() if first is not None else None)
+        self._has_written = False
         self._indexed_at = 0.0
         self._indexed_change = -1
         self._state: StateHandle | None = None
@@ -278,6 +281,14 @@ class LiveSession(Handle):
         shown, ref = self._outputs.shorten_output(output)
         payload = {"call_id": call_id, "output": shown, "is_error": is_error}
         return self.record("tool_finished", {**payload, "whole": ref} if ref else payload)
+
+    def appends_at_once(self, *, has_key: bool = False) -> bool:
+        """Return True if an append now neither waits for the disk nor reads much of the log."""
+        return (
+            self.durability == "process"
+            and self._first is None
+            and self._file.is_current(has_key=has_key)
+        )
 
     def put_values(
         self, values: Mapping[str, Any] | None = None, /, *, delete: Iterable[str] = ()
@@ -479,7 +490,7 @@ class LiveSession(Handle):
 
     def close(self) -> None:
         self._lease.release()
-        if self._indexed_at:  # This handle has written.
+        if self._has_written:
             for fold in self._folds:
                 if fold.unsaved >= SNAPSHOT_AT_CLOSE:
                     fold.save()
@@ -491,7 +502,7 @@ class LiveSession(Handle):
                 self._save()
                 if self._fold.tree.state_seq >= 0:
                     self._save_run()
-            self._indexed_at = 0.0
+            self._has_written = False
         for scope in self._scopes.values():
             scope.close()
         super().close()
@@ -510,6 +521,7 @@ class LiveSession(Handle):
             # When two handles create it at the same time, only one may be first.
             records = self._file.append(items, -1)
             self._first = None
+            self._has_written = True
             self._indexed_at, self._indexed_change = time.monotonic(), self._view().changed
             add_to_index(self.meta, self._fold.end)
         return records
@@ -650,7 +662,14 @@ class LiveSession(Handle):
         self._fold.add_new(records, end, self.is_draft)
 
     def _appended(self, records: list[LogRecord]) -> None:
-        tree = self._fold.tree if self._fold.tree is not None else self._first_fold(records[0].seq)
+        self._has_written = True
+        tree = self._fold.tree
+        if tree is None or tree.seq < records[-1].seq:
+            # A handle that was opened to append and reads nothing: it folds a part with each.
+            if not self._fold.advance(FOLD_STEP_BYTES) or self._fold.tree is None:
+                return
+            tree = self._fold.tree
+            self._indexed_change = tree.changed if tree.changed < records[0].seq else -1
         if tree.seq - self._fold.saved_seq >= SNAPSHOT_EVERY:
             self._save()
         if tree.state_seq >= 0 and tree.seq - self._run_saved >= SAVE_RUN_EVERY:
@@ -659,18 +678,6 @@ class LiveSession(Handle):
         if tree.changed != self._indexed_change or now - self._indexed_at >= INDEX_EVERY_S:
             self._indexed_at, self._indexed_change = now, tree.changed
             self._update_index()
-
-    def _first_fold(self, seq: int) -> Tree:
-        """Return the fold of a handle that was opened to append and has read nothing yet."""
-        with self._file.mutex:
-            # Another thread was first, and may have folded more since.
-            if self._fold.tree is not None:
-                return self._fold.tree
-            tree = self._fold.load()
-            if self._reader.size_bytes - self._fold.end <= MAX_FOLD_BYTES:
-                self._view()
-            self._indexed_change = tree.changed if tree.changed < seq else -1
-            return tree
 
     def _save(self) -> None:
         self._put_snapshot(SNAPSHOT, *self._fold.snapshot())
