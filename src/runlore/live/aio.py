@@ -35,6 +35,7 @@ from .session import Branch, RecordRef
 from .shared import SharedValues
 from .skills import SkillLog, SkillRun
 from .state import StateHandle
+from .streams import Stream
 from .tool_calls import Recovery
 from .views import COMPACT_AT, Conversation, Message
 
@@ -214,6 +215,33 @@ class AsyncSession:
     async def tool_waiting(self, call_id: str, reason: str = "approval") -> LogRecord:
         return await self._write(lambda: self.sync.tool_waiting(call_id, reason))
 
+    async def tool_decided(
+        self, call_id: str, approved: bool, *, by: str = "", payload: Any = None
+    ) -> LogRecord:
+        return await self._write(
+            lambda: self.sync.tool_decided(call_id, approved, by=by, payload=payload)
+        )
+
+    async def model_started(self, model: str = "", *, request: Any = None) -> LogRecord:
+        return await self._write(lambda: self.sync.model_started(model, request=request))
+
+    async def model_finished(
+        self,
+        usage: Mapping[str, Any],
+        *,
+        started: RecordRef | None = None,
+        model: str = "",
+        duration_ms: int | None = None,
+    ) -> LogRecord:
+        return await self._write(
+            lambda: self.sync.model_finished(
+                usage, started=started, model=model, duration_ms=duration_ms
+            )
+        )
+
+    def stream(self, role: str = "assistant", *, key: str | None = None) -> AsyncStream:
+        return AsyncStream(self, self.sync.stream(role, key=key))
+
     async def tool_finished(
         self, call_id: str, output: Any = None, *, is_error: bool = False
     ) -> LogRecord:
@@ -351,6 +379,49 @@ class AsyncSession:
         if self.sync.appends_at_once(has_key=key is not None):
             return work()
         return await asyncio.to_thread(work)
+
+
+class AsyncStream:
+    """A Stream whose methods are awaited: `async with session.stream() as stream`."""
+
+    def __init__(self, session: AsyncSession, stream: Stream) -> None:
+        self.sync = stream
+        self._session = session
+
+    @property
+    def message(self) -> dict[str, Any]:
+        return self.sync.message
+
+    @property
+    def record(self) -> LogRecord | None:
+        return self.sync.record
+
+    async def text(self, text: str) -> None:
+        await self._session._write(lambda: self.sync.text(text))
+
+    async def thinking(self, text: str) -> None:
+        await self._session._write(lambda: self.sync.thinking(text))
+
+    async def block(self, block: Mapping[str, Any]) -> None:
+        await self._session._write(lambda: self.sync.block(block))
+
+    async def flush(self) -> None:
+        await self._session._write(self.sync.flush)
+
+    async def finish(self, message: Mapping[str, Any] | None = None) -> LogRecord:
+        return await self._session._write(lambda: self.sync.finish(message))
+
+    async def __aenter__(self) -> Self:
+        self.sync.__enter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await asyncio.to_thread(self.sync.__exit__, kind, error, trace)
 
 
 class AsyncSessionStore:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -28,17 +28,20 @@ from .outputs import Outputs
 from .shared import TEMPORARY, SharedValues, scope_of, scopes
 from .skills import SkillLog, SkillRun
 from .state import StateHandle
+from .streams import Stream
 from .tool_calls import Recovery, find_fates
 from .tree import MESSAGES, Tree
 from .tree_fold import SNAPSHOT, TreeFold
 from .views import (
     COMPACT_AT,
+    OPEN,
     Conversation,
     Entry,
     Message,
     ToolCall,
     are_plain,
     assemble,
+    find_usage,
     is_self_contained,
     should_compact,
     summary_of,
@@ -55,6 +58,8 @@ SAVE_RUN_EVERY = 2000
 SNAPSHOT_AT_CLOSE = 100
 """Minimum number of new records for a snapshot when the session is closed."""
 INDEX_EVERY_S = 1.0
+SOME_MESSAGES = 64
+"""Number of messages at the end in which usage is looked for first."""
 MARGIN = 8
 """Number of messages that are read beyond those asked for: results that belong to earlier calls."""
 FIRST_BYTES = 1 << 14
@@ -161,6 +166,13 @@ class LiveSession(Handle):
         ]
         return self.record_many(items, expect=expect)
 
+    def stream(self, role: str = "assistant", *, key: str | None = None) -> Stream:
+        """Append a message while it arrives: `with session.stream() as stream: stream.text("…")`.
+
+        The whole message is appended at the end, with the `key`.
+        """
+        return Stream(self, role, key)
+
     def rewind(self, to: RecordRef | None = None, *, before: RecordRef | None = None) -> LogRecord:
         """Go back, or to another branch.
 
@@ -199,7 +211,7 @@ class LiveSession(Handle):
         seq = self._view().seq if upto is None else self.find(upto).seq
         view = self.conversation(whole=False)
         for call in view.open_calls:
-            if call.fate in ("running", "waiting"):
+            if call.fate in OPEN:
                 seq = min(seq, self.find(call.record).seq - 1)
         covered = [
             entry for entry in view.entries if entry.record is not None and entry.record.seq <= seq
@@ -270,6 +282,52 @@ class LiveSession(Handle):
     def tool_waiting(self, call_id: str, reason: str = "approval") -> LogRecord:
         """Record that the call waits for someone. It does not count as interrupted."""
         return self.record("tool_waiting", {"call_id": call_id, "reason": reason})
+
+    def tool_decided(
+        self, call_id: str, approved: bool, *, by: str = "", payload: Any = None
+    ) -> LogRecord:
+        """Record that someone approved or refused a call.
+
+        `payload` is what they said, such as a reason or a changed input: `recover()` returns it as
+        the `decision` of the call. The view shows a refusal to the model as the call's result.
+        """
+        decision = {"call_id": call_id, "approved": bool(approved), "by": by}
+        return self.record(
+            "tool_decided", decision if payload is None else {**decision, "payload": payload}
+        )
+
+    def model_started(self, model: str = "", *, request: Any = None) -> LogRecord:
+        """Record that a request to a model begins; `model_finished` records its end."""
+        about = {"model": model, "request": request}
+        return self.record("model_started", {name: value for name, value in about.items() if value})
+
+    def model_finished(
+        self,
+        usage: Mapping[str, Any],
+        *,
+        started: RecordRef | None = None,
+        model: str = "",
+        duration_ms: int | None = None,
+    ) -> LogRecord:
+        """Record the usage of one request to a model, in the words of its provider.
+
+        Do so for requests whose usage is in no message. From the record of `model_started` follow
+        the model and the duration.
+        """
+        begun = self.find(started) if started is not None else None
+        if begun is not None:
+            model = model or str(begun.payload.get("model") or "")
+            if duration_ms is None:
+                duration_ms = max(
+                    0, round((datetime.now(UTC) - begun.ts) / timedelta(milliseconds=1))
+                )
+        about = {
+            "model": model or None,
+            "started": begun.id if begun else None,
+            "duration_ms": duration_ms,
+        }
+        given = {name: value for name, value in about.items() if value is not None}
+        return self.record("model_finished", {"usage": dict(usage), **given})
 
     def tool_finished(
         self, call_id: str, output: Any = None, *, is_error: bool = False
@@ -401,13 +459,9 @@ class LiveSession(Handle):
     ) -> bool:
         """Return True if the context is nearly full.
 
-        The default for `usage` is that of the last message in view that has one.
+        The default for `usage` is the last in view: of a message, or of `model_finished`.
         """
-        if usage is None:
-            shown = self.messages(repaired=False, whole=False)
-            views = (message.get("usage") for message in reversed(shown))
-            usage = next((last for last in views if isinstance(last, dict)), None)
-        return should_compact(usage, window, threshold)
+        return should_compact(usage or self._last_usage(), window, threshold)
 
     def fold(
         self,
@@ -580,6 +634,18 @@ class LiveSession(Handle):
                 if len(view.entries) >= last:
                     return view.messages[len(view.entries) - last :]
             count *= 4
+
+    def _last_usage(self) -> Mapping[str, Any] | None:
+        tree = self._view()
+        _, ranges = tree.visible(tree.seq)
+        for count in (SOME_MESSAGES, tree.seq + 1):
+            for node in reversed(self._last_nodes(ranges, count)[0]):
+                if node.seq > tree.usage_seq and (usage := find_usage(node.payload)) is not None:
+                    return usage
+            if any(low <= tree.usage_seq <= high for low, high in ranges):
+                record = self._find_seq(tree.usage_seq)
+                return find_usage(record.payload) if record is not None else None
+        return None
 
     def _last_nodes(
         self, ranges: list[tuple[int, int]], count: int

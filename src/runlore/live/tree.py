@@ -48,6 +48,7 @@ class Tree(msgspec.Struct):
     title: str | None = None
     is_named: bool = False
     state_seq: int = -1
+    usage_seq: int = -1
     created_at: datetime | None = None
     updated_at: datetime | None = None
     messages: int = 0
@@ -139,6 +140,8 @@ class Tree(msgspec.Struct):
         elif kind.startswith("tool_"):
             self.has_ledger = True
             self.tells_starts = self.tells_starts or kind == "tool_started"
+        elif kind == "model_finished":
+            self.usage_seq = seq
         elif kind == "session" and seq == 0:
             self.meta, self.created_at, self.changed = payload, record.ts, seq
             self._set_title(payload.get("title"), named=True)

@@ -92,11 +92,9 @@ class Reader(LogFold):
         """Add a message that is not complete. The next record has more of it, or all of it, so this
         one is no message of its own."""
         self.is_node = True
-        texts = [
-            text_in(block)
-            for _, block in blocks_of(payload.get("content"))
-            if isinstance(block, dict)
-        ]
+        # A piece of a stream, or all that has arrived so far.
+        content = payload.get("delta") or payload.get("content")
+        texts = [text_in(block) for _, block in blocks_of(content) if isinstance(block, dict)]
         self.emit("lifecycle", "\n".join([text for text in texts if text]), kind, role="assistant")
 
     def tool_use(self, block: dict[str, Any]) -> None:
@@ -238,6 +236,21 @@ class Reader(LogFold):
             tool=_text(payload, "name"),
             call_id=_text(payload, "call_id"),
         )
+
+    def tool_decided(self, kind: str, payload: dict[str, Any]) -> None:
+        word = "approved" if payload.get("approved") is True else "refused"
+        by = _text(payload, "by")
+        summary = f"{word} by {by}" if by else word
+        body = text_of(payload.get("payload")) if "payload" in payload else ""
+        self.emit("lifecycle", body, kind, summary, call_id=_text(payload, "call_id"))
+
+    def model_finished(self, kind: str, payload: dict[str, Any]) -> None:
+        """Add a request to a model whose usage is in no message."""
+        self.state.model = _text(payload, "model") or self.state.model
+        self.spend(payload.get("usage"), payload)
+        self.state.has_usage = self.state.has_usage or self.usage is not None
+        duration = milliseconds(payload.get("duration_ms"))
+        self.emit("lifecycle", "", kind, "model request", duration_ms=duration)
 
     def tool_finished(self, kind: str, payload: dict[str, Any]) -> None:
         text = self.whole(payload, result_text(payload))
@@ -400,7 +413,10 @@ class Reader(LogFold):
         "meta": meta,
         "title": titled,
         "tool_started": tool_started,
+        "tool_decided": tool_decided,
         "tool_finished": tool_finished,
+        "model_started": beat,
+        "model_finished": model_finished,
         "state.started": changed_status,
         "state.resumed": changed_status,
         "state.paused": changed_status,
