@@ -188,6 +188,11 @@ class AsyncSession:
     ) -> LogRecord:
         return await self._write(lambda: self.sync.update_meta(changes, **more))
 
+    async def redact(
+        self, record: RecordRef, replacement: Mapping[str, Any] | None = None
+    ) -> LogRecord:
+        return await asyncio.to_thread(self.sync.redact, record, replacement)
+
     async def fork(
         self,
         at: RecordRef | None = None,
@@ -538,6 +543,9 @@ class AsyncSessionStore:
 
     async def empty_trash(self) -> int:
         return await asyncio.to_thread(self.sync.empty_trash)
+
+    async def purge(self, id: str) -> None:
+        await asyncio.to_thread(self.sync.purge, id)
 
     async def stale(self) -> Sequence[Stale]:
         return await asyncio.to_thread(self.sync.stale)

@@ -61,6 +61,20 @@ def encode(records: Sequence[LogRecord], line: bytearray) -> None:
     line += b',"c":"%08x"}\n' % crc32(line)
 
 
+def encode_within(records: Sequence[LogRecord], size: int) -> bytes | None:
+    """Return the line with these records, filled with spaces to a size without its line end.
+
+    None if it would be longer.
+    """
+    line = bytearray()
+    encode(records, line)
+    body = bytes(line[: -CHECK - 1])
+    if len(body) + CHECK > size:
+        return None
+    body = body.ljust(size - CHECK)
+    return body + b',"c":"%08x"}' % crc32(body)
+
+
 def check_plain(payload: dict[str, Any]) -> None:
     """Raise LogError for a value that JSON gives back as another one: bytes, times, sets, ….
 

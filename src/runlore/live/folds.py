@@ -102,6 +102,11 @@ class Fold(Generic[V]):
                 self._due = max(SAVE_EVERY, len(data) // BYTES_PER_RECORD)
             self._saved = self._seq
 
+    def start_over(self) -> None:
+        """Forget the value: the next access folds the log, or continues from a snapshot."""
+        self._follower = Follower(self._log, self._types)
+        self._value, self._seq, self._saved = None, -1, -1
+
     @property
     def is_near(self) -> bool:
         """True if bringing the value up to date reads little of the log."""
@@ -121,7 +126,7 @@ class Fold(Generic[V]):
                 return own._caught_up()
             with self._folding():
                 if self._follower.bytes_left() < 0:
-                    self._start_over()
+                    self.start_over()
                 if self._value is None:
                     self._value = self._load()
                 for record in self._follower.new(self._seq):
@@ -151,10 +156,6 @@ class Fold(Generic[V]):
                     return value
         return self._view()
 
-    def _start_over(self) -> None:
-        self._follower = Follower(self._log, self._types)
-        self._value, self._seq, self._saved = None, -1, -1
-
     @contextmanager
     def _folding(self) -> Iterator[None]:
         """Guard a change of the value. An exception leaves it half changed, so it is dropped."""
@@ -162,7 +163,7 @@ class Fold(Generic[V]):
         try:
             yield
         except BaseException:
-            self._start_over()
+            self.start_over()
             raise
         finally:
             self._is_folding = False
@@ -171,5 +172,5 @@ class Fold(Generic[V]):
         # In the child of a fork, a thread of the parent may hold the lock and change the value.
         if self._pid != os.getpid():
             self._pid, self._mutex, self._is_folding = os.getpid(), threading.RLock(), False
-            self._start_over()
+            self.start_over()
         return self._mutex

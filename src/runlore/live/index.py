@@ -166,6 +166,16 @@ class Index:
         with suppress(apsw.Error, OSError), self._own_lock():
             self._open().execute("delete from sessions where id = ?", (id,))
 
+    def scrub(self) -> None:
+        """Leave no trace of what rows held before: not in free pages, not in the WAL."""
+        with self._own_lock():
+            try:
+                busy = self._open().execute("pragma wal_checkpoint(truncate)").fetchone()
+            except (apsw.Error, OSError):
+                busy = (1,)
+            if busy is None or busy[0]:  # Someone reads it: it is made anew.
+                self.forget()
+
     def forget(self) -> None:
         """Delete the table. The next listing rebuilds it."""
         self.close()
@@ -204,6 +214,7 @@ class Index:
         db.pragma("journal_mode", "wal")
         # A loss of power may damage it: it can be rebuilt.
         db.pragma("synchronous", "off")
+        db.pragma("secure_delete", "on")
         if db.pragma("user_version") != VERSION:
             self._make(db)
         self._db, self._opened = db, self._inode()

@@ -273,14 +273,26 @@ class SessionStore:
     def empty_trash(self) -> int:
         """Delete the sessions in the trash for good and return their number."""
         names = self._in_trash()
-        for name in names:
-            try:
-                shutil.rmtree(self.path / TRASH / name)
-            except OSError as error:
-                raise LogError(
-                    f"{self.path / TRASH / name}: {error.strerror}; it was not deleted"
-                ) from None
+        self._remove(names)
         return len(names)
+
+    def purge(self, id: str) -> None:
+        """Delete a session for good, with what the trash and the index have of it.
+
+        Forks of it are sessions of their own and stay. Raises SessionNotFound.
+        """
+        name = self.folder_of(id).name
+        is_there = True
+        try:
+            self.delete(id)
+        except SessionNotFound:
+            is_there = False
+        trashed = [one for one in self._in_trash() if one.rpartition("@")[0] == name]
+        if not (is_there or trashed):
+            raise SessionNotFound(f"{id}: no such session in {self.path}, nor in its trash")
+        self._remove(trashed)
+        self._index.drop(id)
+        self._index.scrub()
 
     def stale(self) -> Sequence[Stale]:
         """Return the sessions that are marked as running although their owner is not.
@@ -362,6 +374,16 @@ class SessionStore:
         with suppress(LogError), self.open(id, readonly=True) as session:
             return session.meta, session.folded_bytes
         return None
+
+    def _remove(self, names: Sequence[str]) -> None:
+        """Remove these folders of the trash."""
+        for name in names:
+            try:
+                shutil.rmtree(self.path / TRASH / name)
+            except OSError as error:
+                raise LogError(
+                    f"{self.path / TRASH / name}: {error.strerror}; it was not deleted"
+                ) from None
 
     def _in_trash(self) -> Sequence[str]:
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,15 @@ class Outputs:
         if hashlib.sha256(raw).hexdigest() != name:
             raise LogError(f"{self.folder / name}: damaged; it is not what was kept")
         return raw
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Delete outputs for good. Raises LogError when one cannot be deleted."""
+        for name in names:
+            if _hash().match(name):
+                try:
+                    (self.folder / name).unlink(missing_ok=True)
+                except OSError as error:
+                    raise LogError(f"{self.folder / name}: {error.strerror}") from None
 
     def shorten(self, message: dict[str, Any]) -> dict[str, Any]:
         """Return the message with long tool outputs replaced by head, tail and a reference.

@@ -17,14 +17,16 @@ import msgspec
 
 from ..errors import LogError
 from ..model import LogRecord, parse_time
-from . import codec
+from . import codec, snapshots
 from .folds import Fold, View
 from .fork import fork
 from .handle import Handle
 from .index import SessionInfo
 from .liveness import here, judge
 from .log_file import Item
+from .log_reader import LOG
 from .outputs import Outputs
+from .redaction import MARKS, hashes, redacted
 from .shared import TEMPORARY, SharedValues, scope_of, scopes
 from .skills import SkillLog, SkillRun
 from .state import StateHandle
@@ -241,6 +243,30 @@ class LiveSession(Handle):
         if fixed := FIXED.intersection(changed):
             raise LogError(f"{self.id}: {', '.join(sorted(fixed))} cannot be changed so")
         return self.record("meta", changed)
+
+    def redact(self, record: RecordRef, replacement: Mapping[str, Any] | None = None) -> LogRecord:
+        """Remove the content of a record for good, and return what is left of it.
+
+        It is overwritten in the log; outputs that only it refers to and saved views are deleted. A
+        `replacement` for the payload must not be longer. Raises LogError when it is, and for a
+        damaged record. A process that has the session open may still hold the content in memory.
+        """
+        old = self.find(record)
+        if self.readonly:
+            raise LogError(f"{self.id}: opened for reading only")
+        given = None if replacement is None else dict(replacement)
+        if given is not None:
+            codec.check_plain(given)
+        payloads = [redacted(old, mark) for mark in MARKS] if given is None else [given]
+        new = self._file.overwrite(old.seq, payloads)
+        self._outputs.drop(set(hashes(old.payload)) - self._hashes_in_use())
+        self.record("redacted", {"record": old.id, "seq": old.seq, "type": old.type})
+        snapshots.delete_all(self.path)
+        (self.path / LOG).with_suffix(".torn").unlink(missing_ok=True)
+        self._start_over()
+        self._update_index()
+        self._store._index.scrub()
+        return new
 
     def fork(
         self,
@@ -634,6 +660,20 @@ class LiveSession(Handle):
                 if len(view.entries) >= last:
                     return view.messages[len(view.entries) - last :]
             count *= 4
+
+    def _hashes_in_use(self) -> set[str]:
+        return {name for record in self.records() for name in hashes(record.payload)}
+
+    def _start_over(self) -> None:
+        """Forget all views of the log."""
+        self._fold.start_over()
+        for fold in self._folds:
+            fold.start_over()
+        for run in (self._state, self._run):
+            if run is not None:
+                run.start_over()
+        if self._skills is not None:
+            self._skills.start_over()
 
     def _last_usage(self) -> Mapping[str, Any] | None:
         tree = self._view()

@@ -7,6 +7,7 @@ log that lost its end to a power cut, or was replaced, is folded again.
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
@@ -60,3 +61,8 @@ def write(folder: Path, name: str, snapshot: Snapshot) -> None:
         except OSError:
             temporary.unlink(missing_ok=True)
             raise
+
+
+def delete_all(folder: Path) -> None:
+    """Delete the snapshots of a session."""
+    shutil.rmtree(folder / FOLDER, ignore_errors=True)

@@ -47,6 +47,7 @@ class Tree(msgspec.Struct):
     meta: dict[str, Any] = {}
     title: str | None = None
     is_named: bool = False
+    title_seq: int = -1
     state_seq: int = -1
     usage_seq: int = -1
     created_at: datetime | None = None
@@ -140,6 +141,12 @@ class Tree(msgspec.Struct):
         elif kind.startswith("tool_"):
             self.has_ledger = True
             self.tells_starts = self.tells_starts or kind == "tool_started"
+        elif kind == "redacted":
+            # What was derived from it is gone, too.
+            if payload.get("seq") == self.title_seq:
+                self.title, self.changed = None, seq
+            if payload.get("type") in ("session", "meta"):
+                self.meta, self.changed = {}, seq
         elif kind == "model_finished":
             self.usage_seq = seq
         elif kind == "session" and seq == 0:
@@ -157,7 +164,8 @@ class Tree(msgspec.Struct):
 
     def _set_title(self, title: object, named: bool = False) -> None:
         if isinstance(title, str) and title:
-            self.title, self.is_named, self.changed = title, named, self.seq
+            self.title, self.is_named = title, named
+            self.title_seq = self.changed = self.seq
 
     def _add_mark(self, seq: int, kind: str, payload: dict[str, Any]) -> None:
         upto = payload.get("upto")
