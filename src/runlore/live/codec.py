@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
+from math import isfinite
 from typing import Any
 from zlib import crc32
 
@@ -94,6 +95,8 @@ def _check_plain(value: Any) -> None:
     elif isinstance(value, list | tuple):
         for part in value:
             _check_plain(part)
+    elif isinstance(value, float) and not isfinite(value):
+        raise LogError(f"a payload cannot hold {value}: JSON has no number for it")
     elif value is not None and not isinstance(value, str | int | float):
         raise LogError(
             f"a payload cannot hold {type(value).__name__}: it would come back as something else;"
