@@ -8,7 +8,7 @@ means.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from ..errors import LogError
 from ..model import LogRecord
 
 Durability = Literal["process", "power"]
@@ -45,6 +46,10 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     cwd: str | None = None
     api_base: str | None = None
     agent: str | None = None
+    parent: str | None = None
+    """Id of the session that started this one, for a subagent."""
+    call: str | None = None
+    """Id of the tool call there."""
     status: str | None = None
     created_at: datetime
     updated_at: datetime
@@ -53,6 +58,27 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     origin: dict[str, Any] | None = None
     message_format_version: int = 1
     extra: dict[str, Any] = {}
+
+
+FIELDS = frozenset(
+    {"title", "provider", "model", "cwd", "api_base", "agent", "parent", "call", "status"}
+)
+"""The fields that `where` can name. Other names are looked for in `extra`."""
+
+
+def check_comparable(where: Mapping[str, Any]) -> None:
+    """Raise LogError for a name or value that `where` cannot compare."""
+    for name, value in where.items():
+        if '"' in name or not (value is None or isinstance(value, str | int | float)):
+            raise LogError(f"where {name!r}: sessions are compared by texts, numbers and None only")
+
+
+def has_facts(info: SessionInfo, where: Mapping[str, Any]) -> bool:
+    """Return True if a session is what `where` asks for."""
+    return all(
+        value == (getattr(info, name) if name in FIELDS else info.extra.get(name))
+        for name, value in where.items()
+    )
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -130,6 +156,9 @@ class Blobs(Protocol):
     def get(self, name: str) -> bytes:
         """Return the data. Raises LogError when it is missing or cannot be read."""
 
+    def delete(self, name: str) -> None:
+        """Delete the data for good, if it is there. Raises LogError when it cannot be deleted."""
+
 
 class Snapshots(Protocol):
     """Saved views of a session. Each can be deleted at any time, and costs only time then."""
@@ -139,6 +168,9 @@ class Snapshots(Protocol):
 
     def write(self, name: str, seq: int, data: bytes, folded: tuple[int, int] | None) -> None:
         """Replace a view. `folded` are the places between which its maker has read the log."""
+
+    def delete_all(self) -> None:
+        """Delete the views, for what they may hold of a record that was redacted."""
 
 
 class SessionLog(Protocol):
@@ -180,6 +212,15 @@ class SessionLog(Protocol):
         Raises Conflict when `expect` is not the last seq, or a key was used for something else;
         SessionBusy, LeaseLost and SessionNotFound when this handle may not write.
         """
+
+    def overwrite(self, seq: int, payloads: Sequence[dict[str, Any]]) -> LogRecord:
+        """Replace the payload of a record for good, by the first of these that fits in its place.
+
+        Raises LogError when none does.
+        """
+
+    def is_current(self, *, has_key: bool = False) -> bool:
+        """Return True if an append would neither wait nor read much of the log first."""
 
     def scan(self, place: int = 0) -> Iterator[tuple[LogRecord, int]]:
         """Yield the records from a place on, each with the place behind it."""
@@ -242,10 +283,14 @@ class LogBackend(Protocol):
         cwd: str | None,
         status: str | None,
         agent: str | None,
+        where: Mapping[str, Any] | None,
         limit: int | None,
         offset: int,
     ) -> list[SessionInfo]:
-        """Return the sessions, newest first, each as its log is now."""
+        """Return the sessions, newest first, each as its log is now.
+
+        Not those of shared values. `where` compares metadata by name.
+        """
 
     def update(self, info: SessionInfo, end: int) -> None:
         """Store the facts in a log up to a place, for the list. A failure costs only time."""
@@ -264,6 +309,12 @@ class LogBackend(Protocol):
 
     def empty_trash(self) -> int:
         """Delete what is in the trash for good and return the number of sessions."""
+
+    def purge(self, id: str) -> bool:
+        """Delete for good what the trash and the list have of a session; False if nothing."""
+
+    def scrub(self) -> None:
+        """Leave no trace in the list of what its facts were before."""
 
     def reindex(self) -> None:
         """Forget what the list remembers of the logs."""

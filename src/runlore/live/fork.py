@@ -1,8 +1,9 @@
 """Creation of a session from the conversation of another one, up to a record.
 
 The copied records keep their ids and times, so that a reader of both logs sees that they are the
-same; they get new seqs. The copy is complete: the other session may be deleted. It appears in the
-store at once or not at all.
+same; they get new seqs. A whole copy keeps the writers' keys too, for appends that are repeated.
+The copy is complete: the other session may be deleted. It appears in the store at once or not at
+all.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from .log import SessionStore
     from .session import LiveSession
 
-OWN = frozenset({"session", "title", "rewind", "redo", "lease", "deleted", "restored"})
+OWN = frozenset({"session", "title", "meta", "rewind", "redo", "lease", "deleted", "restored"})
 """Records of the session itself, which a fork has of its own or does not need."""
 
 
@@ -66,7 +67,7 @@ def _records(
         yield msgspec.structs.replace(
             record,
             seq=len(old_seqs),
-            key=None,
+            key=record.key if has_all else None,
             epoch=None,
             payload=_adapted_payload(record, old_seqs),
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import cache
@@ -18,12 +18,14 @@ from typing import Any, Self
 
 from ..config import load as load_config
 from ..config import make_home
-from ..errors import InvalidId, LogError, SessionNotFound
+from ..errors import LogError, SessionNotFound
 from . import codec
 from .backend import LEASE_S, LOCK_TIMEOUT_S, Durability, LogBackend, Problem, SessionInfo
 from .folder.backend import FolderBackend
 from .liveness import LOST_AFTER, Mark, Stale, recover, stale
+from .names import name_of
 from .session import Branch, LiveSession
+from .shared import SharedValues, shared_id
 from .tool_calls import Recovery
 
 __all__ = [
@@ -38,10 +40,6 @@ __all__ = [
 
 FORMAT = 1
 """Version of the log format. A session whose first record names a later version is read-only."""
-RESERVED = frozenset(
-    {"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(1, 10))}
-)
-"""Device names of Windows. They are reserved with any extension."""
 
 
 class SessionStore:
@@ -92,12 +90,15 @@ class SessionStore:
         cwd: str | os.PathLike[str] | None = None,
         api_base: str | None = None,
         agent: str | None = None,
+        parent: str | None = None,
+        call: str | None = None,
         id: str | None = None,
         **extra: Any,
     ) -> LiveSession:
         """Create a session.
 
-        Raises Conflict when the id is in use, InvalidId when it is not valid.
+        That of a subagent names its `parent` session and the tool `call` that started it. Raises
+        Conflict when the id is in use, InvalidId when it is not valid.
         """
         session = self.draft(
             title,
@@ -106,6 +107,8 @@ class SessionStore:
             cwd=cwd,
             api_base=api_base,
             agent=agent,
+            parent=parent,
+            call=call,
             id=id,
             **extra,
         )
@@ -121,6 +124,8 @@ class SessionStore:
         cwd: str | os.PathLike[str] | None = None,
         api_base: str | None = None,
         agent: str | None = None,
+        parent: str | None = None,
+        call: str | None = None,
         id: str | None = None,
         **extra: Any,
     ) -> LiveSession:
@@ -133,7 +138,7 @@ class SessionStore:
         about = {
             "title": title, "provider": provider, "model": model,
             "cwd": None if cwd is None else os.path.abspath(cwd),
-            "api_base": api_base, "agent": agent, **extra,
+            "api_base": api_base, "agent": agent, "parent": parent, "call": call, **extra,
         }  # fmt: skip
         first = {
             "version": FORMAT,
@@ -186,23 +191,34 @@ class SessionStore:
         session._joins = True
         return session
 
+    def shared(self, scope: str) -> SharedValues:
+        """Return the values that the sessions of a scope share, such as `app:weather`.
+
+        See `LiveSession.put_values`.
+        """
+        return SharedValues(self.ensure(shared_id(scope)))
+
     def list(
         self,
         *,
         cwd: str | os.PathLike[str] | None = None,
         status: str | None = None,
         agent: str | None = None,
+        where: Mapping[str, Any] | None = None,
         limit: int | None = None,
         offset: int = 0,
     ) -> list[SessionInfo]:
         """Return the sessions, newest first.
 
-        They come from an index. A log that has grown since, whoever wrote it, is read first.
+        `where` compares what `create` and `update_meta` were given, by name; with None, what was
+        not given. The sessions come from an index. A log that has grown since, whoever wrote it, is
+        read first.
         """
         place = None if cwd is None else os.path.abspath(cwd)
         return self.backend.list(
-            self._look, cwd=place, status=status, agent=agent, limit=limit, offset=offset
-        )
+            self._look, cwd=place, status=status, agent=agent, where=where,
+            limit=limit, offset=offset,
+        )  # fmt: skip
 
     def latest(
         self,
@@ -210,8 +226,9 @@ class SessionStore:
         cwd: str | os.PathLike[str] | None = None,
         status: str | None = None,
         agent: str | None = None,
+        where: Mapping[str, Any] | None = None,
     ) -> SessionInfo | None:
-        sessions = self.list(cwd=cwd, status=status, agent=agent, limit=1)
+        sessions = self.list(cwd=cwd, status=status, agent=agent, where=where, limit=1)
         return sessions[0] if sessions else None
 
     def delete(self, id: str) -> None:
@@ -246,6 +263,19 @@ class SessionStore:
     def empty_trash(self) -> int:
         """Delete the sessions in the trash for good and return their number."""
         return self.backend.empty_trash()
+
+    def purge(self, id: str) -> None:
+        """Delete a session for good, with what the trash and the index have of it.
+
+        Forks of it are sessions of their own and stay. Raises SessionNotFound.
+        """
+        is_there = True
+        try:
+            self.delete(id)
+        except SessionNotFound:
+            is_there = False
+        if not self.backend.purge(id) and not is_there:
+            raise SessionNotFound(f"{id}: no such session in {self.name}, nor in its trash")
 
     def stale(self) -> Sequence[Stale]:
         """Return the sessions that are marked as running although their owner is not.
@@ -286,16 +316,7 @@ class SessionStore:
 
     def check_id(self, id: str) -> None:
         """Raise InvalidId for an id that could lead out of the store."""
-        if (
-            not isinstance(id, str)
-            or not _valid().match(id)
-            or id.endswith(".")
-            or id.partition(".")[0].lower() in RESERVED
-        ):
-            raise InvalidId(
-                f"{str(id)[:80]!r} cannot name a session: use up to 128 letters, digits, '.', '_'"
-                " and '-'"
-            )
+        name_of(id)
 
     def _look(self, id: str) -> tuple[SessionInfo, int] | None:
         """Return the facts in a log and the place they count to, or None without a log."""
@@ -332,8 +353,3 @@ def _backend_of(
 def _scheme() -> re.Pattern[str]:
     """Match the scheme of a URL. A letter alone is a drive of Windows."""
     return re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
-
-
-@cache
-def _valid() -> re.Pattern[str]:
-    return re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")

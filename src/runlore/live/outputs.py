@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -42,6 +43,12 @@ class Outputs:
         if hashlib.sha256(raw).hexdigest() != name:
             raise LogError(f"{name}: damaged; it is not what was kept")
         return raw
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Delete outputs for good. Raises LogError when one cannot be deleted."""
+        for name in names:
+            if _hash().match(name):
+                self._blobs.delete(name)
 
     def shorten(self, message: dict[str, Any]) -> dict[str, Any]:
         """Return the message with long tool outputs replaced by head, tail and a reference.

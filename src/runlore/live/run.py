@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 import msgspec
 
-from ..errors import ModelError
+from ..errors import LogError, ModelError
 from ..model import Value, parse_time
+from .codec import check_plain
 from .liveness import Owner
 
 STATE_VERSION = "2.0"
@@ -191,7 +192,7 @@ class SessionState(Value, frozen=True, kw_only=True):
         return {
             "paused_at": target,
             "resume_from": target,
-            "data_buffer": plain(self.data_buffer),
+            "data_buffer": as_json(self.data_buffer),
             "execution_path": list(progress.path),
             "node_visit_counts": dict(progress.node_visit_counts),
         }
@@ -261,7 +262,19 @@ def _bare(part: Value) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return the value as JSON would give it back, sharing nothing.
+    """Return the value as JSON gives it back, sharing nothing.
+
+    Raises ModelError for bytes, times and other values that would come back as something else.
+    """
+    try:
+        check_plain({"value": value})
+    except LogError as error:
+        raise ModelError(f"a value cannot be written as JSON: {error}") from None
+    return as_json(value)
+
+
+def as_json(value: Any) -> Any:
+    """Return the value of another system as JSON has it, with its times as texts.
 
     Raises ModelError if it is not JSON.
     """

@@ -194,6 +194,11 @@ class RunLog:
                 )
             self._saved = folding.seq
 
+    def start_over(self) -> None:
+        """Forget the view: the next access folds the log, or continues from a snapshot."""
+        with self._lock:
+            self._follower, self._folding, self._saved = Follower(self.log), None, -1
+
     def _caught_up(self, *, is_saving: bool = True) -> Folding:
         """Return the fold at the end of the log."""
         # A signal handler interrupts a fold: it uses a fold of its own.

@@ -1,8 +1,8 @@
-"""Follows a log for the records of its run, without decoding the others."""
+"""Follows a log for records of some types, without decoding the others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from ..model import LogRecord
@@ -15,16 +15,31 @@ RUN = frozenset({"state.", "checkpoint", "checkpoint."})
 
 
 class Follower:
-    """Yields the new records of a run, each time from where the last call ended."""
+    """Yields new records of some types, each time from where the last call ended.
 
-    def __init__(self, log: Log) -> None:
+    A type that ends with a dot stands for all types that begin with it; None for all.
+    """
+
+    def __init__(self, log: Log, types: Collection[str] | None = RUN) -> None:
         self._log = log
+        self._types = types
         self._place: int | None = None
 
-    def new(self, after: int) -> Iterator[LogRecord]:
-        """Yield the records of the run after seq `after`, in order, and the last record of the log.
+    def bytes_left(self) -> int:
+        """Return the number of bytes that were not read yet.
 
-        Other records may be among them.
+        It is negative if the log has lost what was read, by a loss of power.
+        """
+        backend = getattr(self._log, "backend_log", None)
+        if backend is None or getattr(self._log, "is_draft", False):
+            return 0
+        left: int = backend.bytes_after(self._place or 0)
+        return left
+
+    def new(self, after: int) -> Iterator[LogRecord]:
+        """Yield the records after seq `after`, in order, and the last record of the log.
+
+        Records of other types may be among them.
         """
         backend = getattr(self._log, "backend_log", None)
         # Another implementation of a log: it offers only records.
@@ -35,7 +50,12 @@ class Follower:
             return
         if self._place is None:
             self._place = backend.place_of(after)
-        for record, end in backend.scan_types(self._place, RUN):
+        found = (
+            backend.scan(self._place)
+            if self._types is None
+            else backend.scan_types(self._place, self._types)
+        )
+        for record, end in found:
             if record.seq > after:
                 yield record
             self._place = end

@@ -8,9 +8,9 @@ files of their own.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
@@ -18,23 +18,30 @@ from ..errors import LogError
 from ..model import LogRecord, parse_time
 from . import codec
 from .backend import Item, SessionInfo
+from .folds import Fold, View
 from .fork import fork
 from .handle import Handle
 from .liveness import here, judge
 from .outputs import Outputs
+from .redaction import MARKS, hashes, redacted
+from .shared import TEMPORARY, SharedValues, scope_of, scopes
 from .skills import SkillLog, SkillRun
 from .state import StateHandle
+from .streams import Stream
 from .tool_calls import Recovery, find_fates
 from .tree import MESSAGES, Tree
 from .tree_fold import TreeFold
 from .views import (
     COMPACT_AT,
+    OPEN,
     Conversation,
     Entry,
     Message,
     ToolCall,
     are_plain,
     assemble,
+    find_usage,
+    is_self_contained,
     should_compact,
     summary_of,
 )
@@ -43,18 +50,32 @@ if TYPE_CHECKING:
     from .log import SessionStore
 
 DEFAULT_TITLE = "New chat"
-SNAPSHOT_EVERY = 16_000
+SNAPSHOT_EVERY = 4000
 """Records between two snapshots of the view."""
 SAVE_RUN_EVERY = 2000
 """Records between two snapshots of the state of a run."""
 SNAPSHOT_AT_CLOSE = 100
 """Minimum number of new records for a snapshot when the session is closed."""
 INDEX_EVERY_S = 1.0
+SOME_MESSAGES = 64
+"""Number of messages at the end in which usage is looked for first."""
+MARGIN = 8
+"""Number of messages that are read beyond those asked for: results that belong to earlier calls."""
+FOLD_STEP_BYTES = 1 << 16
+"""Number of bytes that an append folds in passing, if the handle has not read the log."""
 MAX_FOLD_BYTES = 1 << 25
 """Maximum number of bytes that are folded in passing, for the list of sessions.
 
 A longer rest waits until someone reads the conversation.
 """
+
+FIXED = frozenset({"version", "title", "origin"})
+"""Names in the first record that `update_meta` does not change."""
+
+INFO_NAMES = ("provider", "model", "cwd", "api_base", "agent", "parent", "call", "origin")
+"""Names in the first record that are fields of a SessionInfo. Others are in its `extra`."""
+
+V = TypeVar("V", bound=View)
 
 RecordRef = LogRecord | int | str
 """A record, its seq or its id."""
@@ -95,6 +116,7 @@ class LiveSession(Handle):
         )
         self._store = store
         self._fold = TreeFold(self.backend_log, Tree() if first is not None else None)
+        self._has_written = False
         self._indexed_at = 0.0
         self._indexed_change = -1
         self._state: StateHandle | None = None
@@ -103,6 +125,8 @@ class LiveSession(Handle):
         self._run_saved = -1
         self._status: tuple[int, str | None] = (-1, None)
         self._outputs = Outputs(self.backend_log.blobs)
+        self._folds: list[Fold[Any]] = []
+        self._scopes: dict[str, SharedValues] = {}
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────
 
@@ -139,6 +163,13 @@ class LiveSession(Handle):
             for message, name in zip(messages, keys, strict=True)
         ]
         return self.record_many(items, expect=expect)
+
+    def stream(self, role: str = "assistant", *, key: str | None = None) -> Stream:
+        """Append a message while it arrives: `with session.stream() as stream: stream.text("…")`.
+
+        The whole message is appended at the end, with the `key`.
+        """
+        return Stream(self, role, key)
 
     def rewind(self, to: RecordRef | None = None, *, before: RecordRef | None = None) -> LogRecord:
         """Go back, or to another branch.
@@ -178,7 +209,7 @@ class LiveSession(Handle):
         seq = self._view().seq if upto is None else self.find(upto).seq
         view = self.conversation(whole=False)
         for call in view.open_calls:
-            if call.fate in ("running", "waiting"):
+            if call.fate in OPEN:
                 seq = min(seq, self.find(call.record).seq - 1)
         covered = [
             entry for entry in view.entries if entry.record is not None and entry.record.seq <= seq
@@ -198,6 +229,39 @@ class LiveSession(Handle):
 
     def set_title(self, title: str) -> LogRecord:
         return self.record("title", {"title": title})
+
+    def update_meta(self, changes: Mapping[str, Any] | None = None, /, **more: Any) -> LogRecord:
+        """Change what `create` was given about the session, such as its model; None removes a name.
+
+        `meta` and `list(where=…)` have the new values at once.
+        """
+        changed = {**(changes or {}), **more}
+        if fixed := FIXED.intersection(changed):
+            raise LogError(f"{self.id}: {', '.join(sorted(fixed))} cannot be changed so")
+        return self.record("meta", changed)
+
+    def redact(self, record: RecordRef, replacement: Mapping[str, Any] | None = None) -> LogRecord:
+        """Remove the content of a record for good, and return what is left of it.
+
+        It is overwritten in the log; outputs that only it refers to and saved views are deleted. A
+        `replacement` for the payload must not be longer. Raises LogError when it is, and for a
+        damaged record. A process that has the session open may still hold the content in memory.
+        """
+        old = self.find(record)
+        if self.readonly:
+            raise LogError(f"{self.id}: opened for reading only")
+        given = None if replacement is None else dict(replacement)
+        if given is not None:
+            codec.check_plain(given)
+        payloads = [redacted(old, mark) for mark in MARKS] if given is None else [given]
+        new = self.backend_log.overwrite(old.seq, payloads)
+        self._outputs.drop(set(hashes(old.payload)) - self._hashes_in_use())
+        self.record("redacted", {"record": old.id, "seq": old.seq, "type": old.type})
+        self.backend_log.snapshots.delete_all()
+        self._start_over()
+        self._update_index()
+        self._backend.scrub()
+        return new
 
     def fork(
         self,
@@ -240,6 +304,52 @@ class LiveSession(Handle):
         """Record that the call waits for someone. It does not count as interrupted."""
         return self.record("tool_waiting", {"call_id": call_id, "reason": reason})
 
+    def tool_decided(
+        self, call_id: str, approved: bool, *, by: str = "", payload: Any = None
+    ) -> LogRecord:
+        """Record that someone approved or refused a call.
+
+        `payload` is what they said, such as a reason or a changed input: `recover()` returns it as
+        the `decision` of the call. The view shows a refusal to the model as the call's result.
+        """
+        decision = {"call_id": call_id, "approved": bool(approved), "by": by}
+        return self.record(
+            "tool_decided", decision if payload is None else {**decision, "payload": payload}
+        )
+
+    def model_started(self, model: str = "", *, request: Any = None) -> LogRecord:
+        """Record that a request to a model begins; `model_finished` records its end."""
+        about = {"model": model, "request": request}
+        return self.record("model_started", {name: value for name, value in about.items() if value})
+
+    def model_finished(
+        self,
+        usage: Mapping[str, Any],
+        *,
+        started: RecordRef | None = None,
+        model: str = "",
+        duration_ms: int | None = None,
+    ) -> LogRecord:
+        """Record the usage of one request to a model, in the words of its provider.
+
+        Do so for requests whose usage is in no message. From the record of `model_started` follow
+        the model and the duration.
+        """
+        begun = self.find(started) if started is not None else None
+        if begun is not None:
+            model = model or str(begun.payload.get("model") or "")
+            if duration_ms is None:
+                duration_ms = max(
+                    0, round((datetime.now(UTC) - begun.ts) / timedelta(milliseconds=1))
+                )
+        about = {
+            "model": model or None,
+            "started": begun.id if begun else None,
+            "duration_ms": duration_ms,
+        }
+        given = {name: value for name, value in about.items() if value is not None}
+        return self.record("model_finished", {"usage": dict(usage), **given})
+
     def tool_finished(
         self, call_id: str, output: Any = None, *, is_error: bool = False
     ) -> LogRecord:
@@ -251,6 +361,43 @@ class LiveSession(Handle):
         payload = {"call_id": call_id, "output": shown, "is_error": is_error}
         return self.record("tool_finished", {**payload, "whole": ref} if ref else payload)
 
+    def appends_at_once(self, *, has_key: bool = False) -> bool:
+        """Return True if an append now neither waits for the disk nor reads much of the log."""
+        return (
+            self.durability == "process"
+            and self._first is None
+            and self.backend_log.is_current(has_key=has_key)
+        )
+
+    def put_values(
+        self, values: Mapping[str, Any] | None = None, /, *, delete: Iterable[str] = ()
+    ) -> None:
+        """Set named values, and delete others.
+
+        Names that begin with `app:` or `user:` are shared with the other sessions of the app or
+        user, which the metadata `app` and `user` name; those with `temp:` are not stored. Others
+        are values of this session, as `state.put` writes them. Each scope is one record.
+        """
+        changed: dict[str | None, tuple[dict[str, Any], list[str]]] = {}
+        about = self.meta.extra
+        for name, value in (values or {}).items():
+            if not name.startswith(TEMPORARY):
+                changed.setdefault(scope_of(name, about), ({}, []))[0][name] = value
+        for name in delete:
+            changed.setdefault(scope_of(name, about), ({}, []))[1].append(name)
+        for scope, (new, gone) in changed.items():
+            if scope is None:
+                self.state.put(new, delete=gone)
+            else:
+                self._shared(scope).put(new, delete=gone)
+
+    def values(self) -> dict[str, Any]:
+        """Return the values of `put_values`, those that other sessions share included."""
+        merged = dict(self.state.current.data_buffer)
+        for scope in scopes(self.meta.extra).values():
+            merged.update(self._shared(scope).values())
+        return merged
+
     def put_output(self, data: bytes | str) -> dict[str, Any]:
         """Store something large beside the log and return a reference to it."""
         return self._outputs.put(data)
@@ -261,14 +408,22 @@ class LiveSession(Handle):
     # ── reading ───────────────────────────────────────────────────────────────────────────────────
 
     def messages(
-        self, *, repaired: bool = True, partial: bool = True, whole: bool = True
+        self,
+        *,
+        last: int | None = None,
+        repaired: bool = True,
+        partial: bool = True,
+        whole: bool = True,
     ) -> list[Message]:
         """Return the messages for the model, as they were appended.
 
-        Without `whole`, of long tool outputs only head and tail. Writes nothing: open calls are
-        closed in the view only.
+        With `last`, only so many from the end, which takes the time of so many. Without `whole`, of
+        long tool outputs only head and tail. Writes nothing: open calls are closed in the view
+        only.
         """
         position = self._view().seq
+        if last is not None:
+            return self._last(position, last, repaired, partial, whole)
         mark, nodes = self._visible(position)
         if are_plain(nodes):
             return [*summary_of(mark), *[node.payload for node in nodes]]
@@ -325,13 +480,27 @@ class LiveSession(Handle):
     ) -> bool:
         """Return True if the context is nearly full.
 
-        The default for `usage` is that of the last message in view that has one.
+        The default for `usage` is the last in view: of a message, or of `model_finished`.
         """
-        if usage is None:
-            shown = self.messages(repaired=False, whole=False)
-            views = (message.get("usage") for message in reversed(shown))
-            usage = next((last for last in views if isinstance(last, dict)), None)
-        return should_compact(usage, window, threshold)
+        return should_compact(usage or self._last_usage(), window, threshold)
+
+    def fold(
+        self,
+        name: str,
+        view: type[V],
+        *,
+        types: Collection[str] | None = None,
+        version: int = 1,
+    ) -> Fold[V]:
+        """Return a cursor over this log whose `value` is a `view`, up to date at each access.
+
+        `view` is a class with a method `add(record)`. It gets the records of these `types`, in
+        order; a type that ends with a dot stands for all that begin with it, None for all. Under
+        the `name` the value is saved for the next process; another `version` starts over.
+        """
+        fold = Fold(self, name, view, types, version, saves=not self.readonly)
+        self._folds.append(fold)
+        return fold
 
     @property
     def meta(self) -> SessionInfo:
@@ -342,10 +511,7 @@ class LiveSession(Handle):
         now = datetime.now(UTC)
         about.pop("title", None)
         about.pop("version", None)
-        known = {
-            name: about.pop(name, None)
-            for name in ("provider", "model", "cwd", "api_base", "agent", "origin")
-        }
+        known = {name: about.pop(name, None) for name in INFO_NAMES}
         facts: dict[str, Any] = {
             name: value
             for name, value in known.items()
@@ -393,7 +559,10 @@ class LiveSession(Handle):
 
     def close(self) -> None:
         self.backend_log.lease.release()
-        if self._indexed_at:  # This handle has written.
+        if self._has_written:
+            for fold in self._folds:
+                if fold.unsaved >= SNAPSHOT_AT_CLOSE:
+                    fold.save()
             self._update_index()
             if (
                 self._fold.tree is not None
@@ -402,8 +571,15 @@ class LiveSession(Handle):
                 self._save()
                 if self._fold.tree.state_seq >= 0:
                     self._save_run()
-            self._indexed_at = 0.0
+            self._has_written = False
+        for scope in self._scopes.values():
+            scope.close()
         super().close()
+
+    def _shared(self, scope: str) -> SharedValues:
+        if scope not in self._scopes:
+            self._scopes[scope] = self._store.shared(scope)
+        return self._scopes[scope]
 
     # ── internals ─────────────────────────────────────────────────────────────────────────────────
 
@@ -411,6 +587,7 @@ class LiveSession(Handle):
         with self._backend.creating() as add_to_index:
             records = self.backend_log.create(items)
             self._first = None
+            self._has_written = True
             self._indexed_at, self._indexed_change = time.monotonic(), self._view().changed
             add_to_index(self.meta, self._fold.end)
         return records
@@ -454,6 +631,68 @@ class LiveSession(Handle):
             for record in self.backend_log.collect(low, high, MESSAGES)
         ]
         return record, nodes
+
+    def _last(
+        self, position: int, last: int, repaired: bool, partial: bool, whole: bool
+    ) -> list[Message]:
+        """Return the last messages, from no more of the log than they need."""
+        _, ranges = self._view().visible(position)
+        count = max(last, 1) + MARGIN
+        while True:
+            nodes, is_all = self._last_nodes(ranges, count)
+            if is_all:
+                mark_record, nodes = self._visible(position)
+                view = self._assemble(position, mark_record, nodes, repaired, partial, whole)
+                return view.messages[max(0, len(view.entries) - last) :]
+            # A stream that began further up is left out.
+            start = next((n for n, node in enumerate(nodes) if node.type == "message"), len(nodes))
+            nodes = nodes[start:]
+            if len(nodes) >= last and is_self_contained(nodes):
+                view = self._assemble(position, None, nodes, repaired, partial, whole)
+                if len(view.entries) >= last:
+                    return view.messages[len(view.entries) - last :]
+            count *= 4
+
+    def _hashes_in_use(self) -> set[str]:
+        return {name for record in self.records() for name in hashes(record.payload)}
+
+    def _start_over(self) -> None:
+        """Forget all views of the log."""
+        self._fold.start_over()
+        for fold in self._folds:
+            fold.start_over()
+        for run in (self._state, self._run):
+            if run is not None:
+                run.start_over()
+        if self._skills is not None:
+            self._skills.start_over()
+
+    def _last_usage(self) -> Mapping[str, Any] | None:
+        tree = self._view()
+        _, ranges = tree.visible(tree.seq)
+        for count in (SOME_MESSAGES, tree.seq + 1):
+            for node in reversed(self._last_nodes(ranges, count)[0]):
+                if node.seq > tree.usage_seq and (usage := find_usage(node.payload)) is not None:
+                    return usage
+            if any(low <= tree.usage_seq <= high for low, high in ranges):
+                record = self._find_seq(tree.usage_seq)
+                return find_usage(record.payload) if record is not None else None
+        return None
+
+    def _last_nodes(
+        self, ranges: list[tuple[int, int]], count: int
+    ) -> tuple[list[LogRecord], bool]:
+        """Return about `count` messages from the end of these ranges, and True if there are no
+        more."""
+        nodes: list[LogRecord] = []
+        for low, high in reversed(ranges):
+            while low <= high:
+                start = max(low, high - count + 1)
+                nodes = self.backend_log.collect(start, high, MESSAGES) + nodes
+                high = start - 1
+                if len(nodes) >= count:
+                    return nodes, False
+        return nodes, True
 
     def _assemble(
         self,
@@ -520,7 +759,14 @@ class LiveSession(Handle):
         self._fold.add_new(records, end, self.is_draft)
 
     def _appended(self, records: list[LogRecord]) -> None:
-        tree = self._fold.tree if self._fold.tree is not None else self._first_fold(records[0].seq)
+        self._has_written = True
+        tree = self._fold.tree
+        if tree is None or tree.seq < records[-1].seq:
+            # A handle that was opened to append and reads nothing: it folds a part with each.
+            if not self._fold.advance(FOLD_STEP_BYTES) or self._fold.tree is None:
+                return
+            tree = self._fold.tree
+            self._indexed_change = tree.changed if tree.changed < records[0].seq else -1
         if tree.seq - self._fold.saved_seq >= SNAPSHOT_EVERY:
             self._save()
         if tree.state_seq >= 0 and tree.seq - self._run_saved >= SAVE_RUN_EVERY:
@@ -529,18 +775,6 @@ class LiveSession(Handle):
         if tree.changed != self._indexed_change or now - self._indexed_at >= INDEX_EVERY_S:
             self._indexed_at, self._indexed_change = now, tree.changed
             self._update_index()
-
-    def _first_fold(self, seq: int) -> Tree:
-        """Return the fold of a handle that was opened to append and has read nothing yet."""
-        with self.backend_log.mutex:
-            # Another thread was first, and may have folded more since.
-            if self._fold.tree is not None:
-                return self._fold.tree
-            tree = self._fold.load()
-            if self.backend_log.bytes_after(self._fold.end) <= MAX_FOLD_BYTES:
-                self._view()
-            self._indexed_change = tree.changed if tree.changed < seq else -1
-            return tree
 
     def _save(self) -> None:
         if not (self.readonly or self.is_draft):

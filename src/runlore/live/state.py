@@ -35,6 +35,7 @@ from .run import (
     SessionState,
     SessionTimestamps,
     Status,
+    as_json,
     plain,
 )
 from .run_fold import Folding, Refusal, RunView, fold, fold_all
@@ -107,7 +108,7 @@ class StateHandle(RunLog):
 
         It gets no owner and keeps none of its checkpoints.
         """
-        self.append("state.adopted", run_records.Adopted(state=plain(state.to_dict())))
+        self.append("state.adopted", run_records.Adopted(state=as_json(state.to_dict())))
         return self.current
 
     def pause(
@@ -274,7 +275,7 @@ class StateHandle(RunLog):
         """
         try:
             payload = msgspec.convert(
-                {**plain(fields), "extra": plain(dict(extra or {}))}, _Description
+                {**as_json(fields), "extra": plain(dict(extra or {}))}, _Description
             )
         except ValueError as error:
             raise ModelError(f"describe: {error}") from None

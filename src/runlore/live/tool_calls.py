@@ -1,4 +1,5 @@
-"""The fate of tool calls, from the records `tool_started`, `tool_waiting` and `tool_finished`.
+"""The fate of tool calls, from the records `tool_started`, `tool_waiting`, `tool_decided` and
+`tool_finished`.
 
 It is looked up only for calls that have no result in view. Other records are not decoded.
 """
@@ -15,7 +16,7 @@ from .backend import SessionLog
 from .liveness import Owner, judge
 from .views import Fate, ToolCall
 
-TYPES = frozenset({"tool_started", "tool_waiting", "tool_finished"})
+TYPES = frozenset({"tool_started", "tool_waiting", "tool_decided", "tool_finished"})
 
 
 class Recovery(msgspec.Struct, frozen=True):
@@ -34,6 +35,21 @@ class Recovery(msgspec.Struct, frozen=True):
     @property
     def not_started(self) -> list[ToolCall]:
         return self.of("not_started")
+
+    @property
+    def waiting(self) -> list[ToolCall]:
+        """Calls that someone has yet to decide about."""
+        return self.of("waiting")
+
+    @property
+    def approved(self) -> list[ToolCall]:
+        """Calls that were approved and have not begun. `decision` is what was said."""
+        return self.of("approved")
+
+    @property
+    def refused(self) -> list[ToolCall]:
+        """Calls that were refused; the view shows that to the model."""
+        return self.of("refused")
 
     @property
     def unknown(self) -> list[ToolCall]:
@@ -71,6 +87,7 @@ def find_fates(
 def _note(notes: dict[str, LogRecord], record: LogRecord) -> None:
     if record.type == "tool_started":  # A call that is run again starts over.
         notes.pop("tool_finished", None)
+    if record.type in ("tool_started", "tool_decided"):
         notes.pop("tool_waiting", None)
     notes[record.type] = record
 
@@ -83,11 +100,18 @@ def _with_fate(
     output_of: Callable[[dict[str, Any]], Any],
 ) -> ToolCall:
     started, finished = notes.get("tool_started"), notes.get("tool_finished")
+    decided = notes.get("tool_decided")
     replay = started.payload.get("replay") if started else None
     about: dict[str, Any] = {
         "replay": replay if replay in ("never", "safe") else "never",
         "has_begun": started is not None,
     }
+    if decided is not None:
+        by = decided.payload.get("by")
+        about |= {
+            "decided_by": by if isinstance(by, str) else "",
+            "decision": decided.payload.get("payload"),
+        }
     if finished is not None:
         about |= {
             "output": output_of(finished.payload),
@@ -101,12 +125,15 @@ def _fate(notes: dict[str, LogRecord], tells_starts: bool, is_elsewhere: bool) -
         return "settled"
     if "tool_waiting" in notes:
         return "waiting"
-    if "tool_started" in notes:
-        return (
-            "running"
-            if is_elsewhere or _is_alive(notes["tool_started"].payload.get("owner"))
-            else "unknown"
-        )
+    started, decided = notes.get("tool_started"), notes.get("tool_decided")
+    if decided is not None and (started is None or started.seq < decided.seq):
+        if decided.payload.get("approved") is not True:
+            return "refused"
+        if started is None:
+            return "approved"
+    if started is not None:
+        is_running = is_elsewhere or _is_alive(started.payload.get("owner"))
+        return "running" if is_running else "unknown"
     if is_elsewhere:
         return "running"
     return "not_started" if tells_starts else "unknown"

@@ -72,6 +72,20 @@ class TreeFold:
         self.tree, self.saved_seq = tree, tree.seq
         return tree
 
+    def advance(self, max_bytes: int) -> bool:
+        """Fold the next part of the log, for a writer that nobody reads through.
+
+        Return True if the tree is at the end then.
+        """
+        with self._log.mutex:
+            tree = self.tree if self.tree is not None else self.load()
+            stop = self.end + max_bytes
+            for record, end in self._log.scan(self.end):
+                if self.end >= stop and end > self.end:  # A line is folded as a whole.
+                    break
+                self._add(tree, [(record, end)])
+            return self._log.bytes_after(self.end) <= 0
+
     def add_own(self, records: list[LogRecord], end: int) -> None:
         """Add the records that this handle has just appended, if they follow the last one."""
         tree = self.tree

@@ -16,6 +16,7 @@ imported. Last checked 2026-11. The traps:
 - Two replies after one message are no branches to the timeline, only two prompts are. So the first
   message after a rewind retracts, by name, the messages of the other branches, as far as they are
   remembered.
+- The session of a subagent names its parent and the call there in its first record.
 - Long outputs of tools are in files named by their hash, beside the log.
 """
 
@@ -30,6 +31,7 @@ from .. import Record, Source
 from ..shared.jsonl import JsonlAdapter, read_small
 
 NAME = "log.jsonl"
+SHARED = "shared%2F"  # Values that several sessions share: no conversation.
 HASH = rb'"sha256"\s*:\s*"([0-9a-f]{64})"'
 OUTPUT_BYTES = 8 << 20
 OUTPUTS = 16  # Files with the whole of an output that are read for one line.
@@ -38,7 +40,7 @@ OUTPUTS = 16  # Files with the whole of an output that are read for one line.
 class RunloreAdapter(JsonlAdapter):
     name = "runlore"
     label = "runlore live log"
-    version = 6
+    version = 7
     blob_mark = b'"base64"'
     reader = "runlore.adapters.runlore.reader"
     roots = ("$RUNLORE_HOME/live", "~/.runlore/live")
@@ -53,7 +55,7 @@ class RunloreAdapter(JsonlAdapter):
             if (
                 below[-1] == NAME
                 and len(below) > 1
-                and not any(part.startswith(".") for part in below)
+                and not any(part.startswith((".", SHARED)) for part in below)
             ):
                 yield source
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 from ...errors import Conflict, LogError, SessionNotFound
 from ...files.locks import sync_folder
 from ...model import LogRecord
 from ..backend import Durability, Listener, Look, SessionInfo
+from ..names import id_of, name_of
 from .blobs import FOLDER as BLOBS
 from .copies import link_blobs, remove_abandoned, write_log
 from .index import Index
@@ -39,7 +41,7 @@ class FolderBackend:
         )
 
     def folder_of(self, id: str) -> Path:
-        return self.path / id
+        return self.path / name_of(id)
 
     def creating(self) -> AbstractContextManager[Callable[[SessionInfo, int], None]]:
         if not self.path.is_dir():
@@ -55,13 +57,14 @@ class FolderBackend:
         cwd: str | None,
         status: str | None,
         agent: str | None,
+        where: Mapping[str, Any] | None,
         limit: int | None,
         offset: int,
     ) -> list[SessionInfo]:
         if not self.path.is_dir():
             return []
         return self._index.list(
-            look, cwd=cwd, status=status, agent=agent, limit=limit, offset=offset
+            look, cwd=cwd, status=status, agent=agent, where=where, limit=limit, offset=offset
         )
 
     def update(self, info: SessionInfo, end: int) -> None:
@@ -93,7 +96,8 @@ class FolderBackend:
         self._index.drop(id)
 
     def trash(self) -> Sequence[str]:
-        return [name.rpartition("@")[0] for name in self._in_trash()]
+        ids = [id_of(name.rpartition("@")[0]) for name in self._in_trash()]
+        return [id for id in ids if id is not None]
 
     def restore(self, id: str) -> None:
         target = self.folder_of(id)
@@ -109,13 +113,19 @@ class FolderBackend:
 
     def empty_trash(self) -> int:
         names = self._in_trash()
-        for name in names:
-            path = self.path / TRASH / name
-            try:
-                shutil.rmtree(path)
-            except OSError as error:
-                raise LogError(f"{path}: {error.strerror}; it was not deleted") from None
+        self._remove(names)
         return len(names)
+
+    def purge(self, id: str) -> bool:
+        name = name_of(id)
+        trashed = [one for one in self._in_trash() if one.rpartition("@")[0] == name]
+        self._remove(trashed)
+        self._index.drop(id)
+        self._index.scrub()
+        return bool(trashed)
+
+    def scrub(self) -> None:
+        self._index.scrub()
 
     def reindex(self) -> None:
         self._index.forget()
@@ -133,7 +143,7 @@ class FolderBackend:
         except FileExistsError:
             log = folder / LOG
             if folder.is_symlink() or not folder.is_dir() or (log.exists() and log.stat().st_size):
-                raise Conflict(f"{folder.name}: a session with this id exists") from None
+                raise Conflict(f"{id_of(folder.name)}: a session with this id exists") from None
 
     def _move_in(self, folder: Path, target: Path) -> None:
         """Move a folder to its place in the store. Raises Conflict when a session is there.
@@ -141,10 +151,19 @@ class FolderBackend:
         An empty folder, left by a crash during creation, is replaced.
         """
         if (target / LOG).exists():
-            raise Conflict(f"{target.name}: a session with this id exists")
+            raise Conflict(f"{id_of(target.name)}: a session with this id exists")
         folder.rename(target)
         if self._durability == "power":
             sync_folder(self.path)
+
+    def _remove(self, names: Sequence[str]) -> None:
+        """Remove these folders of the trash."""
+        for name in names:
+            path = self.path / TRASH / name
+            try:
+                shutil.rmtree(path)
+            except OSError as error:
+                raise LogError(f"{path}: {error.strerror}; it was not deleted") from None
 
     def _in_trash(self) -> Sequence[str]:
         try:

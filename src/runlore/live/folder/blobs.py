@@ -33,6 +33,12 @@ class FolderBlobs:
         except OSError as error:
             raise LogError(f"{self.folder / name}: {error.strerror}") from None
 
+    def delete(self, name: str) -> None:
+        try:
+            (self.folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise LogError(f"{self.folder / name}: {error.strerror}") from None
+
     def _write(self, path: Path, raw: bytes) -> None:
         # A draft has no folder before its first record, which comes after the output.
         self.folder.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -6,10 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from ...errors import Conflict
 from ...model import LogRecord
 from ..backend import Durability, Item, Listener, Problem
+from ..names import id_of
 from .blobs import FolderBlobs
 from .lease import Lease
 from .log_file import LogFile
@@ -62,12 +64,21 @@ class FolderLog:
         try:
             self.file.create()
         except FileExistsError:
-            raise Conflict(f"{self.folder.name}: a session with this id exists") from None
+            raise Conflict(f"{id_of(self.folder.name)}: a session with this id exists") from None
         # When two handles create it at the same time, only one may be first.
         return self.file.append(items, -1)
 
     def append(self, items: Sequence[Item], expect: int | None) -> list[LogRecord]:
         return self.file.append(items, expect)
+
+    def overwrite(self, seq: int, payloads: Sequence[dict[str, Any]]) -> LogRecord:
+        record = self.file.overwrite(seq, payloads)
+        # What was set aside after a crash may hold it, too.
+        (self.folder / LOG).with_suffix(".torn").unlink(missing_ok=True)
+        return record
+
+    def is_current(self, *, has_key: bool = False) -> bool:
+        return self.file.is_current(has_key=has_key)
 
     def scan(self, place: int = 0) -> Iterator[tuple[LogRecord, int]]:
         return self.reader.scan(place)

@@ -7,6 +7,7 @@ log that lost its end to a power cut, or was replaced, is folded again.
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
@@ -64,6 +65,9 @@ class FolderSnapshots:
             stamp = self._stamp(*folded) if folded is not None else None
             snapshot = Snapshot(seq, offset, line[:HEAD_BYTES], crc32(data), data, stamp)
             self._replace(name, snapshot)
+
+    def delete_all(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _stamp(self, start: int, end: int) -> tuple[int, int, int, int] | None:
         """Return the stamp of the log if all of it was read without problems."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,8 @@ import psycopg
 
 from ...errors import Conflict, LogError, SessionNotFound
 from ...model import LogRecord
-from ..backend import Listener, Look, SessionInfo
+from ..backend import FIELDS, Listener, Look, SessionInfo, check_comparable, has_facts
+from ..names import SHARED
 from .connections import Connections
 from .rows import text_of, to_column
 from .schema import migrate
@@ -61,9 +62,12 @@ class PostgresBackend:
         cwd: str | None,
         status: str | None,
         agent: str | None,
+        where: Mapping[str, Any] | None,
         limit: int | None,
         offset: int,
     ) -> list[SessionInfo]:
+        also = dict(where or {})
+        check_comparable(also)
         is_stored = True
         looked: dict[str, SessionInfo] = {}
         for (id,) in self._ask(
@@ -75,13 +79,15 @@ class PostgresBackend:
                 is_stored = self._store(*facts) and is_stored
         wanted = {"cwd": cwd, "status": status, "agent": agent}
         if is_stored:
-            return [*self._select(wanted, limit, offset)]
+            return [*self._select(wanted, also, limit, offset)]
         # A role that may only read. The facts are then looked up for each listing.
-        known = {info.id: info for info in self._select({}, None, 0)} | looked
+        known = {info.id: info for info in self._select({}, {}, None, 0)} | looked
         sessions = [
             info
             for info in known.values()
             if all(value is None or getattr(info, name) == value for name, value in wanted.items())
+            and has_facts(info, also)
+            and not info.id.startswith(SHARED)
         ]
         sessions.sort(key=lambda info: (info.updated_at, info.id), reverse=True)
         return sessions[offset : None if limit is None else offset + limit]
@@ -145,14 +151,13 @@ class PostgresBackend:
             raise SessionNotFound(f"{id}: not in the trash")
 
     def empty_trash(self) -> int:
-        with self._connections.lent() as connection, connection.transaction():
-            rows = connection.execute(
-                "delete from live_sessions where deleted_at is not null returning number"
-            ).fetchall()
-            numbers = [number for (number,) in rows]
-            for table in ("live_records", "live_blobs", "live_snapshots"):
-                connection.execute(f"delete from {table} where session = any(%s)", (numbers,))
-        return len(numbers)
+        return self._delete_trashed("true", ())
+
+    def purge(self, id: str) -> bool:
+        return bool(self._delete_trashed("id = %s", (id,)))
+
+    def scrub(self) -> None:
+        """Do nothing: the server frees old versions of a row by itself."""
 
     def reindex(self) -> None:
         with self._connections.lent() as connection:
@@ -161,19 +166,47 @@ class PostgresBackend:
     def close(self) -> None:
         self._connections.close()
 
+    def _delete_trashed(self, condition: str, values: Sequence[Any]) -> int:
+        """Delete sessions in the trash with all they have, and return their number."""
+        with self._connections.lent() as connection, connection.transaction():
+            rows = connection.execute(
+                f"delete from live_sessions where deleted_at is not null and {condition}"
+                " returning number",
+                values,
+            ).fetchall()
+            numbers = [number for (number,) in rows]
+            for table in ("live_records", "live_blobs", "live_snapshots"):
+                connection.execute(f"delete from {table} where session = any(%s)", (numbers,))
+        return len(numbers)
+
     def _ask(self, sql: str, values: Sequence[Any] = ()) -> Sequence[Any]:
         with self._connections.lent() as connection:
             return connection.execute(sql, values).fetchall()
 
     def _select(
-        self, wanted: dict[str, str | None], limit: int | None, offset: int
+        self,
+        wanted: dict[str, str | None],
+        also: dict[str, Any],
+        limit: int | None,
+        offset: int,
     ) -> Sequence[SessionInfo]:
-        given = {name: _clean(value) for name, value in wanted.items() if value is not None}
-        where = "".join(f" and {name} = %s" for name in given)
+        conditions, values = [f"id not like '{SHARED}%%'"], list[Any]()
+        for name, value in wanted.items():
+            if value is not None:
+                conditions.append(f"{name} = %s")
+                values.append(_clean(value))
+        for name, value in also.items():
+            path = [name] if name in FIELDS else ["extra", name]
+            if value is None:
+                conditions.append("info #> %s is null")
+                values.append(path)
+            else:
+                conditions.append("(info #> %s)::text = %s")
+                values += [path, _clean(json.dumps(value, ensure_ascii=False))]
         rows = self._ask(
-            f"select info::text from live_sessions where deleted_at is null and info is not null"
-            f"{where} order by updated_at desc, id limit %s offset %s",
-            (*given.values(), limit, offset),
+            "select info::text from live_sessions where deleted_at is null and info is not null"
+            f" and {' and '.join(conditions)} order by updated_at desc, id limit %s offset %s",
+            (*values, limit, offset),
         )
         return [msgspec.json.decode(text, type=SessionInfo) for (text,) in rows]
 

@@ -37,6 +37,14 @@ class PostgresBlobs:
         with self._log.connections.lent() as connection:
             _insert(connection, self._log.known_number(), name, data)
 
+    def delete(self, name: str) -> None:
+        self._waiting.pop(name, None)
+        with self._log.connections.lent() as connection:
+            connection.execute(
+                "delete from live_blobs where session = %s and name = %s",
+                (self._log.known_number(), name),
+            )
+
     def get(self, name: str) -> bytes:
         if name in self._waiting:
             return self._waiting[name]

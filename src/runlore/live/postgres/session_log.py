@@ -136,6 +136,23 @@ class PostgresLog:
                     self._raise_why(number, expect)
                 known |= earlier
 
+    def overwrite(self, seq: int, payloads: Sequence[dict[str, Any]]) -> LogRecord:
+        with self.mutex, self.connections.lent() as connection:
+            self.lease.check()
+            changed = connection.execute(
+                f"update live_records set payload = %s::json where session = %s and seq = %s"
+                f" returning {COLUMNS}",
+                (text_of("", payloads[0]), self.known_number(), seq),
+                binary=True,
+            ).fetchone()
+        if changed is None:
+            raise LogError(f"{self.id}: no record {seq}")
+        return record_of(changed)
+
+    def is_current(self, *, has_key: bool = False) -> bool:
+        """Return False: an append waits for the server."""
+        return False
+
     def scan(self, place: int = 0) -> Iterator[tuple[LogRecord, int]]:
         expected = place
         for record in self._pages(place, "", ()):

@@ -34,3 +34,9 @@ class PostgresSnapshots:
                 " where live_snapshots.seq <= excluded.seq",
                 (self._log.known_number(), name, seq, data),
             )
+
+    def delete_all(self) -> None:
+        with self._log.connections.lent() as connection:
+            connection.execute(
+                "delete from live_snapshots where session = %s", (self._log.known_number(),)
+            )
