@@ -18,6 +18,7 @@ imported. Last checked 2026-11. The traps:
   remembered.
 - The session of a subagent names its parent and the call there in its first record.
 - Long outputs of tools are in files named by their hash, beside the log.
+- A session may be on a server (`server.py`): its records are the same, and their offsets are seqs.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from .. import Record, Source
+from ...errors import ReadError
+from .. import Position, Record, Source
 from ..shared.jsonl import JsonlAdapter, read_small
+from . import server
 
 NAME = "log.jsonl"
 SHARED = "shared%2F"  # Values that several sessions share: no conversation.
@@ -58,6 +61,46 @@ class RunloreAdapter(JsonlAdapter):
                 and not any(part.startswith((".", SHARED)) for part in below)
             ):
                 yield source
+
+        yield from self._on_servers(root)
+
+    def _on_servers(self, root: Path) -> Iterator[Source]:
+        """Yield the sessions on the servers whose addresses are in files below a root."""
+        for file in sorted(root.glob(f"*{server.SUFFIX}")) if root.is_dir() else ():
+            try:
+                yield from server.find_sessions(str(file), str(root), self.name)
+            except ReadError as error:
+                self.refused = [*self.refused, error]
+
+    def has_lines(self, path: str) -> bool:
+        return not server.is_on_server(path)
+
+    def is_appended(self, path: str) -> bool:
+        """Return True: a log is only appended to, wherever it is."""
+        return True
+
+    def refresh(self, source: Source) -> Source | None:
+        if not server.is_on_server(source.path):
+            return super().refresh(source)
+        return server.refresh(source)
+
+    def follows(self, source: Source, since: Position) -> bool:
+        if not server.is_on_server(source.path):
+            return super().follows(source, since)
+        return server.follows(source, since)
+
+    def has_other_end(self, source: Source, since: Position) -> bool:
+        return not server.is_on_server(source.path) and super().has_other_end(source, since)
+
+    def position(self, source: Source, offset: int, records: int) -> Position:
+        if not server.is_on_server(source.path):
+            return super().position(source, offset, records)
+        return server.position(source, offset, records)
+
+    def read(self, source: Source, since: Position | None) -> Iterator[Record]:
+        if not server.is_on_server(source.path):
+            return super().read(source, since)
+        return server.read(source, since.offset if since else 0)
 
     def sidecars_of_line(self, source: Source, line: bytes) -> Iterable[Record]:
         """Yield the whole outputs of which the line holds head and tail. Only a hash is read from

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.types.numeric import Int8Dumper
 
 from ...errors import LogError
 
@@ -79,6 +80,8 @@ class Connections:
         try:
             connection = psycopg.connect(self._url, **OPTIONS)
             try:
+                # All integers have one type, so that each statement has one plan.
+                connection.adapters.register_dumper(int, Int8Dumper)
                 connection.execute(SETTINGS)
             except BaseException:
                 connection.close()

@@ -28,7 +28,7 @@ BYTES_PER_RECORD = 1000
 """A guess: the size of a record is not worth a question to the server."""
 MAX_PROBLEMS = 1000
 
-APPEND = """
+_APPEND = """
 with session as (
     update live_sessions set
         last_seq = last_seq + %(count)s,
@@ -48,8 +48,7 @@ with session as (
     insert into live_records
     select %(session)s, last_seq + place, lpad(to_hex(last_ns + place), 16, '0') || %(suffix)s,
         %(ts)s, type, key, %(epoch)s, payload::json
-    from session, unnest(%(types)s::text[], %(keys)s::text[], %(payloads)s::text[])
-        with ordinality as item (type, key, payload, place)
+    from session, {items} as item (type, key, payload, place)
 )
 select last_seq, last_ns,
     -- Whoever follows the session has the lock, shared.
@@ -61,6 +60,13 @@ from session
 
 No row comes back if a check fails.
 """
+APPEND_ONE = _APPEND.format(
+    items="(values (%(types)s::text, %(keys)s::text, %(payloads)s::text, 1))"
+)
+"""Arrays cost as much as the rest of the statement, so one record goes without."""
+APPEND_MANY = _APPEND.format(
+    items="unnest(%(types)s::text[], %(keys)s::text[], %(payloads)s::text[]) with ordinality"
+)
 
 
 class PostgresLog:
@@ -241,16 +247,19 @@ class PostgresLog:
     ) -> list[LogRecord] | None:
         """Append records by one statement. Return None if it refuses."""
         now, suffix, epoch = datetime.now(UTC), os.urandom(4).hex(), self.lease.epoch
-        payloads = [text_of(type, payload) for type, payload, _ in items]
+        types: Any = [to_column(type) for type, _, _ in items]
+        keys: Any = [None if key is None else to_column(key) for _, _, key in items]
+        payloads: Any = [text_of(type, payload) for type, payload, _ in items]
+        sql = APPEND_MANY
+        if len(items) == 1:
+            sql, types, keys, payloads = APPEND_ONE, types[0], keys[0], payloads[0]
         values = {
             "session": number, "count": len(items), "ns": time.time_ns(), "expect": expect,
             "epoch": epoch, "lease_s": self.lease.seconds, "ts": now, "suffix": suffix,
-            "types": [to_column(type) for type, _, _ in items],
-            "keys": [None if key is None else to_column(key) for _, _, key in items],
-            "payloads": payloads, "channel": channel(number),
+            "types": types, "keys": keys, "payloads": payloads, "channel": channel(number),
         }  # fmt: skip
         try:
-            row = connection.execute(APPEND, values, binary=True).fetchone()
+            row = connection.execute(sql, values, binary=True).fetchone()
         except psycopg.DataError as error:  # A payload with too many levels, for one.
             words = str(error).strip().splitlines()[0]
             raise LogError(f"{self.id}: the server cannot store this record: {words}") from None
