@@ -5,6 +5,7 @@ Processes are started by address, as another machine would.
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
@@ -570,6 +571,74 @@ def test_a_run_of_another_host_is_recovered_when_its_lease_has_run_out(
     with store.open("one") as session:
         assert session.state.status == "paused"
         assert session.state.resume().status == "active"
+
+
+@pytest.mark.server
+def test_a_handle_that_nobody_has_any_more_lets_its_lease_run_out(
+    store: SessionStore, address: str
+) -> None:
+    store.create(id="one").close()
+    with SessionStore(address, lease_s=0.6) as other:
+        session = other.open("one", exclusive=True)
+        time.sleep(0.8)
+        with pytest.raises(SessionBusy):
+            store.open("one").append(user("no"))
+        del session
+        gc.collect()
+        time.sleep(0.8)
+        store.open("one").append(user("now"))
+
+
+@pytest.mark.server
+def test_a_writer_waits_so_long_for_a_lock_and_no_longer(
+    store: SessionStore, address: str, server: Any
+) -> None:
+    import psycopg
+
+    store.create(id="one").close()
+    with (
+        SessionStore(address, lock_timeout_s=0.2) as other,
+        other.open("one") as session,
+        psycopg.connect(address) as holder,
+    ):
+        holder.execute("select 1 from live_sessions for update")
+        with pytest.raises(SessionBusy):
+            session.append(user("no"))
+        holder.rollback()
+        session.append(user("yes"))
+
+
+@pytest.mark.server
+def test_records_that_were_inserted_by_hand_are_noticed(store: SessionStore, address: str) -> None:
+    import psycopg
+
+    session = store.create(id="one")
+    for n in range(3):
+        session.append(user(str(n)))
+    with psycopg.connect(address) as other:
+        other.execute("update live_records set seq = 4 where seq = 3")
+    with pytest.raises(LogError, match="in use"):
+        session.append(user("next"))
+    (problem,) = store.open("one").check()
+    assert problem.lost == (3, 3)
+
+
+@pytest.mark.server
+def test_a_connection_that_was_cut_is_replaced(store: SessionStore, server: Any) -> None:
+    session = store.create(id="one")
+    session.append(user("before"))
+
+    def cut() -> None:
+        server.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where application_name = 'runlore live'"
+        )
+        time.sleep(0.2)
+
+    cut()
+    session.append(user("after"))
+    cut()
+    assert texts(session) == ["before", "after"]
 
 
 # ── addresses ─────────────────────────────────────────────────────────────────────────────────────

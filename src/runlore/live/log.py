@@ -50,8 +50,8 @@ class SessionStore:
     appends, then waits for the disk. An append that waits for another process's append longer than
     `lock_timeout_s` raises SessionBusy.
 
-    On a server an append is committed when it returns, whatever `durability` says, and the lease of
-    a holder who is silent for `lease_s` is free for others.
+    On a server every append waits for its commit (`power`), and the lease of a holder who is silent
+    for `lease_s` is free for others.
     """
 
     def __init__(
@@ -68,8 +68,9 @@ class SessionStore:
             home = load_config().home
             make_home(home)
             path = home / "live"
-        self.durability: Durability = durability
         self.backend = _backend_of(os.fspath(path), durability, lock_timeout_s, lease_s)
+        is_folder = isinstance(self.backend, FolderBackend)
+        self.durability: Durability = durability if is_folder else "power"
 
     @property
     def name(self) -> str:
@@ -346,7 +347,7 @@ def _backend_of(
         raise LogError(
             "sessions on a server need the extra `postgres`: `pip install 'runlore[postgres]'`"
         ) from None
-    return PostgresBackend(address, lease_s)
+    return PostgresBackend(address, lock_timeout_s, lease_s)
 
 
 @cache

@@ -29,8 +29,8 @@ class PostgresBackend:
     `lease_s` is the time after which a lease that is not renewed is free.
     """
 
-    def __init__(self, url: str, lease_s: float) -> None:
-        self._connections = Connections(url)
+    def __init__(self, url: str, lock_timeout_s: float, lease_s: float) -> None:
+        self._connections = Connections(url, lock_timeout_s)
         self._lease_s = lease_s
         migrate(self._connections)
 

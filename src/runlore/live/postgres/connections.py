@@ -18,7 +18,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8Dumper
 
-from ...errors import LogError
+from ...errors import LogError, SessionBusy
 
 OPTIONS: dict[str, Any] = dict(
     autocommit=True, connect_timeout=10, application_name="runlore live",
@@ -47,7 +47,7 @@ class ConnectionLost(LogError):
 class Connections:
     """`name` is the address as messages show it."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, lock_timeout_s: float) -> None:
         try:
             parts = conninfo_to_dict(url)
         except psycopg.ProgrammingError:  # Its text quotes the address, with the password.
@@ -57,6 +57,7 @@ class Connections:
             ) from None
         self.name = _shown(parts)
         self._url = url
+        self._lock_timeout_s = lock_timeout_s
         self._password = str(parts.get("password") or "")
         self._idle: list[Connection] = []
         self._pid = os.getpid()
@@ -83,6 +84,10 @@ class Connections:
                 # All integers have one type, so that each statement has one plan.
                 connection.adapters.register_dumper(int, Int8Dumper)
                 connection.execute(SETTINGS)
+                timeout_ms = max(1, int(self._lock_timeout_s * 1000))
+                connection.execute(
+                    "select set_config('lock_timeout', %s, false)", (str(timeout_ms),)
+                )
             except BaseException:
                 connection.close()
                 raise
@@ -117,6 +122,11 @@ class Connections:
             weakref.finalize(self, close_own, self._idle, self._pid)
 
     def _as_log_error(self, error: psycopg.Error, connection: Connection) -> LogError:
+        if isinstance(error, psycopg.errors.LockNotAvailable):
+            return SessionBusy(
+                f"{self.name}: another process has locked the session for"
+                f" {self._lock_timeout_s:g} s; nothing was appended"
+            )
         if connection.closed or isinstance(error, psycopg.errors.AdminShutdown):
             return ConnectionLost(f"{self.name}: the connection was lost: {self._words(error)}")
         if isinstance(error, psycopg.errors.InsufficientPrivilege | psycopg.errors.UndefinedTable):

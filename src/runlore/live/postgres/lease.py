@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +87,10 @@ class PostgresLease:
             log.added_by_lease(records or [])
         self._ended = threading.Event()
         threading.Thread(
-            target=self._renew, args=(self._ended, epoch), name=f"lease of {log.id}", daemon=True
+            target=_renew,
+            args=(weakref.ref(self), self._ended, epoch),
+            name=f"lease of {log.id}",
+            daemon=True,
         ).start()
 
     def release(self) -> None:
@@ -147,25 +151,34 @@ class PostgresLease:
         epoch, is_held, text, is_there = rows[0]
         return epoch, is_held, _claim(text), is_there
 
-    def _renew(self, ended: threading.Event, epoch: int) -> None:
-        while not ended.wait(self.seconds / RENEWALS):
-            if self._log.lease is not self:
-                return
-            with suppress(LogError), self._log.connections.lent() as connection:
-                renewed = connection.execute(
-                    "update live_sessions set"
-                    " lease_until = clock_timestamp() + make_interval(secs => %s)"
-                    " where number = %s and lease_epoch = %s and lease_until is not null",
-                    (self.seconds, self._log.number, epoch),
-                ).rowcount
-                if not renewed:
-                    return
+    def renew(self, epoch: int) -> bool:
+        """Renew the lease. Return False if it is another's."""
+        with self._log.connections.lent() as connection:
+            rows = connection.execute(
+                "update live_sessions set"
+                " lease_until = clock_timestamp() + make_interval(secs => %s)"
+                " where number = %s and lease_epoch = %s and lease_until is not null",
+                (self.seconds, self._log.number, epoch),
+            ).rowcount
+            return rows > 0
 
     def _busy(self, claim: Claim | None) -> SessionBusy:
         return SessionBusy(
             f"{self._log.id}: held by {claim.holder if claim else 'another process'}",
             claim.owner if claim else None,
         )
+
+
+def _renew(reference: weakref.ref[PostgresLease], ended: threading.Event, epoch: int) -> None:
+    """Renew a lease until it ends. A handle that nobody has any more lets it run out."""
+    while (lease := reference()) is not None:
+        seconds = lease.seconds / RENEWALS
+        with suppress(LogError):  # The next try may succeed before the lease runs out.
+            if not lease.renew(epoch):
+                return
+        del lease
+        if ended.wait(seconds):
+            return
 
 
 def _claim(text: Any) -> Claim | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from ...errors import Conflict, LogError, SessionNotFound
+from ...errors import Conflict, LogError, SessionBusy, SessionNotFound
 from ...model import LogRecord
 from .. import codec
 from ..backend import Item, Listener, Problem
@@ -27,6 +27,8 @@ PAGE = 1000
 BYTES_PER_RECORD = 1000
 """A guess: the size of a record is not worth a question to the server."""
 MAX_PROBLEMS = 1000
+MAX_TRIES = 20
+"""Maximum number of tries for an append whose obstacles vanish before they can be named."""
 
 _APPEND = """
 with session as (
@@ -128,7 +130,7 @@ class PostgresLog:
                 with self.connections.lent() as connection:
                     self.blobs.send(connection, number)
                 self.blobs.forget_waiting()
-            while True:
+            for _ in range(MAX_TRIES):
                 new, places = self._divide(items, known)
                 if not new:
                     return _in_order(places, [])
@@ -141,6 +143,7 @@ class PostgresLog:
                 if not earlier:
                     self._raise_why(number, expect)
                 known |= earlier
+            raise SessionBusy(f"{self.id}: others change the session all the time")
 
     def overwrite(self, seq: int, payloads: Sequence[dict[str, Any]]) -> LogRecord:
         with self.mutex, self.connections.lent() as connection:
@@ -290,8 +293,13 @@ class PostgresLog:
             try:
                 with self.connections.lent() as connection:
                     return self.insert(connection, number, items, expect)
-            except psycopg.errors.UniqueViolation:
-                return None
+            except psycopg.errors.UniqueViolation as error:
+                if error.diag.constraint_name == "live_records_by_key":
+                    return None
+                raise LogError(
+                    f"{self.id}: its next seq is in use: someone has inserted records without"
+                    " counting them in live_sessions"
+                ) from None
             except ConnectionLost as error:
                 # It may have been appended. With keys that does no harm.
                 if attempt or any(key is None for _, _, key in items):
