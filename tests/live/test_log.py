@@ -923,7 +923,7 @@ def test_a_key_that_was_used_for_something_else_is_a_conflict(
     assert session.last_seq == 1
 
 
-@pytest.mark.parametrize("path", ["postgresql://me:secret@host/db", "s3://bucket/a", "file:///x"])
+@pytest.mark.parametrize("path", ["mysql://me:secret@host/db", "s3://bucket/a", "file:///x"])
 def test_what_is_no_folder_is_refused_and_its_password_not_shown(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
