@@ -5,6 +5,7 @@ Processes are started by address, as another machine would.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import random
@@ -20,7 +21,7 @@ from typing import Any
 import pytest
 
 from runlore.errors import Conflict, InvalidId, LogError, SessionBusy, SessionNotFound
-from runlore.live import LiveSession, SessionStore
+from runlore.live import AsyncSessionStore, LiveSession, SessionStore
 
 
 def user(text: str) -> dict[str, Any]:
@@ -268,6 +269,15 @@ def test_snapshots_save_reading_and_can_be_lost(store: SessionStore, address: st
         assert [record.seq for record in session.records(after=100)] == list(range(101, 151))
         assert session.snapshot("yours") is None
         assert len(session.messages()) == 150
+
+
+def test_async_callers_have_both(address: str) -> None:
+    async def talk() -> list[Any]:
+        async with AsyncSessionStore(address) as store, await store.create(id="one") as session:
+            await asyncio.gather(*(session.append(user(str(n))) for n in range(5)))
+            return [*await session.messages()]
+
+    assert sorted(message["content"] for message in asyncio.run(talk())) == list("01234")
 
 
 # ── the set of sessions ───────────────────────────────────────────────────────────────────────────
@@ -571,6 +581,21 @@ def test_a_run_of_another_host_is_recovered_when_its_lease_has_run_out(
     with store.open("one") as session:
         assert session.state.status == "paused"
         assert session.state.resume().status == "active"
+
+
+@pytest.mark.server
+def test_a_follower_is_notified_and_need_not_look(
+    store: SessionStore, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from runlore.live.postgres import following
+
+    monkeypatch.setattr(following, "MAX_SILENCE_S", 1e9)
+    session = store.create(id="one")
+    with SessionStore(address) as other, other.open("one", readonly=True) as follower:
+        seen = follower.follow(after=0, poll_s=0.01, timeout_s=30)
+        for n in range(3):
+            session.append(user(str(n)))
+            assert next(seen).payload == user(str(n))
 
 
 @pytest.mark.server
