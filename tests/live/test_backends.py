@@ -423,7 +423,8 @@ HOLD = """
     except SessionBusy as error:
         print("busy", error.owner, flush=True)
         raise SystemExit
-    session.append({"role": "user", "content": f"{sys.argv[2]} has it"})
+    message = {"role": "user", "content": f"{sys.argv[2]} has it"}
+    session.append(message, key="key of the winner")
     print("holds", flush=True)
     for line in sys.stdin:
         try:
@@ -447,8 +448,9 @@ def test_of_two_hosts_that_fight_for_a_lease_one_wins_and_the_other_is_refused(
     winner = "xy"[answers.index("holds")]
     assert f"busy {winner}" in answers
     # Nobody else writes, and whoever takes over shuts the winner out.
-    with pytest.raises(SessionBusy):
-        store.open("one").append(user("no"))
+    for key in (None, "key of the winner"):
+        with pytest.raises(SessionBusy):
+            store.open("one").append(user(f"{winner} has it"), key=key)
     holder = fighters["xy".index(winner)]
     tell(holder, "1")
     assert line_of(holder) == "appended"

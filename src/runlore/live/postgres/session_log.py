@@ -138,10 +138,13 @@ class PostgresLog:
                 if records is not None:
                     self._added(records)
                     return _in_order(places, records)
-                keys = [key for _, _, key in new if key is not None]
-                earlier = self._by_key(number, keys)
-                if not earlier:
-                    self._raise_why(number, expect)
+                last = self._last_seq(number)
+                earlier = self._by_key(number, [key for _, _, key in new if key is not None])
+                if not earlier and expect is not None and expect != last:
+                    message = (
+                        f"{self.id}: expected to follow record {expect}, but {last} is the last"
+                    )
+                    raise Conflict(message, expect, last)
                 known |= earlier
             raise SessionBusy(f"{self.id}: others change the session all the time")
 
@@ -348,18 +351,15 @@ class PostgresLog:
         )
         return {str(record.key): record for record in map(record_of, rows)}
 
-    def _raise_why(self, number: int, expect: int | None) -> None:
-        """Raise the reason for which the server refused an append; return if there is none now."""
+    def _last_seq(self, number: int) -> int:
+        """Return the last seq. Raises the error of a handle that may not write."""
         rows = self.ask(
             "select deleted_at is null, last_seq from live_sessions where number = %s", (number,)
         )
         if not rows or not rows[0][0]:
             raise SessionNotFound(f"{self.id}: the session was deleted")
         self.lease.raise_if_refused()
-        last = rows[0][1]
-        if expect is not None and expect != last:
-            message = f"{self.id}: expected to follow record {expect}, but {last} is the last"
-            raise Conflict(message, expect, last)
+        return int(rows[0][1])
 
     def _added(self, records: list[LogRecord]) -> list[LogRecord]:
         self._end = max(self._end, records[-1].seq + 1)
