@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from ..errors import LogError
-from ..model import LogRecord
+from ..model import LogRecord, Plain
 
 Durability = Literal["process", "power"]
 Item = tuple[str, dict[str, Any], str | None]
@@ -36,7 +36,7 @@ A folder's lease ends with its holder's process.
 """
 
 
-class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SessionInfo(Plain, frozen=True, kw_only=True, omit_defaults=True):
     """Facts about a session that need no reading of its conversation."""
 
     id: str
@@ -57,7 +57,7 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     seq: int = -1
     origin: dict[str, Any] | None = None
     message_format_version: int = 1
-    extra: dict[str, Any] = {}
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 FIELDS = frozenset(
@@ -81,7 +81,7 @@ def has_facts(info: SessionInfo, where: Mapping[str, Any]) -> bool:
     )
 
 
-class Problem(msgspec.Struct, frozen=True):
+class Problem(Plain, frozen=True):
     """A part of a log that is no record, or is out of order, and how it was treated."""
 
     offset: int
@@ -94,7 +94,7 @@ class Problem(msgspec.Struct, frozen=True):
     """
 
 
-class Holder(msgspec.Struct, frozen=True):
+class Holder(Plain, frozen=True):
     """The holder of a lease."""
 
     owner: str

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import msgspec
 
 from ..errors import LogError
+from ..model import Plain
 from . import process
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ BOOT_SLACK_S = 120.0
 the same name."""
 
 
-class Owner(msgspec.Struct, frozen=True, kw_only=True):
+class Owner(Plain, frozen=True, kw_only=True):
     """The process that runs a session. Fields that its system did not report are empty."""
 
     pid: int
@@ -149,7 +150,7 @@ def _by_heartbeat(owner: Owner, now: datetime | None, silent_after: timedelta) -
     return "silent" if (now or datetime.now(UTC)) - owner.heartbeat > silent_after else "alive"
 
 
-class Stale(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Stale(Plain, frozen=True, kw_only=True, omit_defaults=True):
     """A session that is marked as running by a `dead` owner, or by a `silent` one on another
     machine."""
 

@@ -16,6 +16,7 @@ import msgspec
 
 from ..errors import LogError, ModelError
 from ..model import Value, parse_time
+from ..model.value import check_types
 from .codec import check_plain
 from .liveness import Owner
 
@@ -44,6 +45,7 @@ class SessionTimestamps(Value, frozen=True, kw_only=True):
     paused_at_time: datetime | None = None
 
     def __post_init__(self) -> None:
+        check_types(self)
         for name in self.TIMES:
             moment: datetime | None = getattr(self, name)
             if moment is not None and moment.tzinfo is not UTC:
@@ -139,6 +141,7 @@ class SessionState(Value, frozen=True, kw_only=True):
     worker_configured: bool = False
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.status not in STATUSES:
             raise ModelError(f"status {self.status!r} is not one of {', '.join(get_args(Status))}")
         is_over, times = self.status in FINISHED, self.timestamps

@@ -25,7 +25,7 @@ from ..errors import (
     ModelError,
     SessionBusy,
 )
-from ..model import LogRecord
+from ..model import LogRecord, Plain
 from . import run_records
 from .run import SessionState, Status
 from .run_fold import FOLD_VERSION, Folding, Refusal, RunView, begin
@@ -59,7 +59,7 @@ class Log(Protocol):
     def put_snapshot(self, name: str, seq: int, data: bytes) -> None: ...
 
 
-class Transition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Transition(Plain, frozen=True, kw_only=True, omit_defaults=True):
     """One change of status, with its place in the log."""
 
     seq: int

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import msgspec
 
 from ..errors import LogError
-from ..model import LogRecord, parse_time
+from ..model import LogRecord, Plain, parse_time
 from . import codec
 from .backend import Item, SessionInfo
 from .folds import Fold, View
@@ -81,7 +81,7 @@ RecordRef = LogRecord | int | str
 """A record, its seq or its id."""
 
 
-class Branch(msgspec.Struct, frozen=True, kw_only=True):
+class Branch(Plain, frozen=True, kw_only=True):
     """A line of the conversation; `rewind(to=branch.tip)` goes there."""
 
     tip: str

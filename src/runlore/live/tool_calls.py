@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ..model import LogRecord
+from ..model import LogRecord, Plain
 from .backend import SessionLog
 from .liveness import Owner, judge
 from .views import Fate, ToolCall
@@ -19,7 +19,7 @@ from .views import Fate, ToolCall
 TYPES = frozenset({"tool_started", "tool_waiting", "tool_decided", "tool_finished"})
 
 
-class Recovery(msgspec.Struct, frozen=True):
+class Recovery(Plain, frozen=True):
     """The calls that have no result in the conversation after a crash, by what is known of them."""
 
     calls: list[ToolCall]

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..model import LogRecord
+from ..model import LogRecord, Plain
 
 Message = dict[str, Any]
 Fate = Literal[
@@ -77,7 +77,7 @@ RESULT_TEXTS: dict[Fate, str] = {
 }
 
 
-class ToolCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ToolCall(Plain, frozen=True, kw_only=True, omit_defaults=True):
     """A call of the model that has no result in the conversation."""
 
     call_id: str
@@ -96,21 +96,21 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Id of the record that holds the call."""
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class Entry(Plain, frozen=True, gc=False):
     """A message in view and its record; None for a message that the view created."""
 
     message: Message
     record: LogRecord | None = None
 
 
-class Conversation(msgspec.Struct, frozen=True):
+class Conversation(Plain, frozen=True):
     """The conversation at a position of the log.
 
     `open_calls` have no result. Those of the last turn may still get one.
     """
 
     entries: list[Entry]
-    open_calls: list[ToolCall] = []
+    open_calls: list[ToolCall] = msgspec.field(default_factory=list)
 
     @property
     def messages(self) -> list[Message]:
