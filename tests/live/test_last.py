@@ -75,13 +75,13 @@ def test_a_long_conversation_is_read_from_its_end(tmp_path: Path, count: int) ->
         do(session, ("result", [f"c{n}"]), n)
     whole = session.messages()
     reads = 0
-    collect = session._reader.collect
+    collect = session.backend_log.collect
 
     def counted(low: int, high: int, types: frozenset[str]) -> Any:
         nonlocal reads
         reads += high - low + 1
         return collect(low, high, types)
 
-    session._reader.collect = counted  # type: ignore[method-assign]
+    session.backend_log.collect = counted  # type: ignore[method-assign]
     assert session.messages(last=count) == whole[-count:]
     assert reads <= 4 * (count + 16)

@@ -9,18 +9,18 @@ The names in `__all__` are the public API, with `convert` and `importers`.
 
 from . import convert, importers
 from .aio import AsyncFold, AsyncSession, AsyncSessionStore, AsyncStream
+from .backend import Problem
 from .checkpoints import Checkpoints, Difference
 from .folds import Fold, View
 from .importers import Imported, import_all, import_log, read_chat, read_skills, read_state
 from .index import SessionInfo
+from .latest import Branch
 from .liveness import Owner, Stale
 from .log import LiveSession, SessionStore
-from .log_reader import Problem
 from .run import SessionMetrics, SessionProgress, SessionResult, SessionState, SessionTimestamps
 from .run import Status as SessionStatus
 from .run_log import Transition
 from .run_records import Checkpoint
-from .session import Branch
 from .shared import SharedValues
 from .skill_fold import Check, SkillAttempt, SkillEntry
 from .skill_rates import Rate

@@ -26,9 +26,10 @@ from typing import Any, Generic, Literal, Self, TypeVar
 from ..model import LogRecord
 from .backend import LEASE_S, LOCK_TIMEOUT_S, Durability, Item, Problem, SessionInfo
 from .folds import Fold, View
+from .latest import Branch
 from .liveness import LOST_AFTER, Mark, Stale
 from .log import LiveSession, SessionStore
-from .session import Branch, RecordRef
+from .recorder import RecordRef
 from .shared import SharedValues
 from .skills import SkillLog, SkillRun
 from .state import StateHandle

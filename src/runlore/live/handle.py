@@ -103,6 +103,14 @@ class Handle(ABC):
         self._appended(records)
         return records
 
+    def appends_at_once(self, *, has_key: bool = False) -> bool:
+        """Return True if an append now neither waits for the disk nor reads much of the log."""
+        return (
+            self.durability == "process"
+            and self._first is None
+            and self.backend_log.is_current(has_key=has_key)
+        )
+
     def records(self, after: int = -1) -> Iterator[LogRecord]:
         """Yield the records after seq `after`, in order. Does not read what lies before."""
         if self.is_draft:
@@ -142,6 +150,13 @@ class Handle(ABC):
             ):
                 return
             may_be_new = self.backend_log.wait(poll_s)
+
+    @property
+    def format(self) -> int:
+        """Version of the log format, from the first record."""
+        first = next((record for record, _ in self.backend_log.scan()), None)
+        version = first.payload.get("version") if first is not None else None
+        return version if isinstance(version, int) and first and first.type == "session" else 0
 
     @property
     def is_draft(self) -> bool:

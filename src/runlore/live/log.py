@@ -22,9 +22,10 @@ from ..errors import LogError, SessionNotFound
 from . import codec
 from .backend import LEASE_S, LOCK_TIMEOUT_S, Durability, LogBackend, Problem, SessionInfo
 from .folder.backend import FolderBackend
+from .latest import Branch
 from .liveness import LOST_AFTER, Mark, Stale, recover, stale
 from .names import name_of
-from .session import Branch, LiveSession
+from .session import LiveSession
 from .shared import SharedValues, shared_id
 from .tool_calls import Recovery
 

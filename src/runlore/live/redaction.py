@@ -14,7 +14,7 @@ from ..model import LogRecord
 MARKS = ("[redacted]", "-", "")
 """What stands for a removed text, the first that is no longer than what was there."""
 
-KEPT: dict[str, frozenset[str]] = {
+LEFT: dict[str, frozenset[str]] = {
     "session": frozenset({"version", "origin", "parent", "call"}),
     "tool_started": frozenset({"call_id", "name", "replay", "owner"}),
     "tool_waiting": frozenset({"call_id"}),
@@ -36,7 +36,7 @@ def redacted(record: LogRecord, mark: str) -> dict[str, Any]:
     payload = record.payload
     if record.type in ("message", "partial"):
         return _message(payload, mark)
-    kept = KEPT.get(record.type, RUN if record.type.startswith(("state.", "skill.")) else ())
+    kept = LEFT.get(record.type, RUN if record.type.startswith(("state.", "skill.")) else ())
     left = {name: value for name, value in payload.items() if name in kept}
     if record.type in TEXTS:
         left[TEXTS[record.type]] = mark

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
-
-import msgspec
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import LogError
-from ..model import LogRecord, Plain, parse_time
+from ..model import LogRecord, parse_time
 from . import codec
 from .backend import Item, SessionInfo
 from .folds import Fold, View
 from .fork import fork
-from .handle import Handle
+from .latest import Branch, find_branches, last_nodes, last_usage
 from .liveness import here, judge
-from .outputs import Outputs
+from .recorder import Recorder, RecordRef
 from .redaction import MARKS, hashes, redacted
-from .shared import TEMPORARY, SharedValues, scope_of, scopes
+from .shared import SessionValues
 from .skills import SkillLog, SkillRun
 from .state import StateHandle
 from .streams import Stream
@@ -40,8 +38,6 @@ from .views import (
     ToolCall,
     are_plain,
     assemble,
-    find_usage,
-    is_self_contained,
     should_compact,
     summary_of,
 )
@@ -57,10 +53,6 @@ SAVE_RUN_EVERY = 2000
 SNAPSHOT_AT_CLOSE = 100
 """Minimum number of new records for a snapshot when the session is closed."""
 INDEX_EVERY_S = 1.0
-SOME_MESSAGES = 64
-"""Number of messages at the end in which usage is looked for first."""
-MARGIN = 8
-"""Number of messages that are read beyond those asked for: results that belong to earlier calls."""
 FOLD_STEP_BYTES = 1 << 16
 """Number of bytes that an append folds in passing, if the handle has not read the log."""
 MAX_FOLD_BYTES = 1 << 25
@@ -69,32 +61,13 @@ MAX_FOLD_BYTES = 1 << 25
 A longer rest waits until someone reads the conversation.
 """
 
-FIXED = frozenset({"version", "title", "origin"})
-"""Names in the first record that `update_meta` does not change."""
-
 INFO_NAMES = ("provider", "model", "cwd", "api_base", "agent", "parent", "call", "origin")
 """Names in the first record that are fields of a SessionInfo. Others are in its `extra`."""
 
 V = TypeVar("V", bound=View)
 
-RecordRef = LogRecord | int | str
-"""A record, its seq or its id."""
 
-
-class Branch(Plain, frozen=True, kw_only=True):
-    """A line of the conversation; `rewind(to=branch.tip)` goes there."""
-
-    tip: str
-    """Its last record, which `rewind` takes."""
-    seq: int
-    parent: int
-    """The record at which it left another line, or -1."""
-    messages: int
-    is_active: bool
-    ts: datetime
-
-
-class LiveSession(Handle):
+class LiveSession(Recorder):
     """An open session. A SessionStore creates it."""
 
     def __init__(
@@ -124,9 +97,8 @@ class LiveSession(Handle):
         self._run: StateHandle | None = None
         self._run_saved = -1
         self._status: tuple[int, str | None] = (-1, None)
-        self._outputs = Outputs(self.backend_log.blobs)
         self._folds: list[Fold[Any]] = []
-        self._scopes: dict[str, SharedValues] = {}
+        self._values = SessionValues(self, store)
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────
 
@@ -227,19 +199,6 @@ class LiveSession(Handle):
         """Empty the view. The log keeps everything, and a rewind restores it."""
         return self.record("clear", {})
 
-    def set_title(self, title: str) -> LogRecord:
-        return self.record("title", {"title": title})
-
-    def update_meta(self, changes: Mapping[str, Any] | None = None, /, **more: Any) -> LogRecord:
-        """Change what `create` was given about the session, such as its model; None removes a name.
-
-        `meta` and `list(where=…)` have the new values at once.
-        """
-        changed = {**(changes or {}), **more}
-        if fixed := FIXED.intersection(changed):
-            raise LogError(f"{self.id}: {', '.join(sorted(fixed))} cannot be changed so")
-        return self.record("meta", changed)
-
     def redact(self, record: RecordRef, replacement: Mapping[str, Any] | None = None) -> LogRecord:
         """Remove the content of a record for good, and return what is left of it.
 
@@ -255,7 +214,8 @@ class LiveSession(Handle):
             codec.check_plain(given)
         payloads = [redacted(old, mark) for mark in MARKS] if given is None else [given]
         new = self.backend_log.overwrite(old.seq, payloads)
-        self._outputs.drop(set(hashes(old.payload)) - self._hashes_in_use())
+        in_use = {name for record in self.records() for name in hashes(record.payload)}
+        self._outputs.drop(set(hashes(old.payload)) - in_use)
         self.record("redacted", {"record": old.id, "seq": old.seq, "type": old.type})
         self.backend_log.snapshots.delete_all()
         self._start_over()
@@ -282,93 +242,6 @@ class LiveSession(Handle):
             copy.state.pause(reason=f"forked from {self.id}")
         return copy
 
-    def tool_started(
-        self,
-        call_id: str,
-        name: str = "",
-        input: Any = None,
-        *,
-        replay: Literal["never", "safe"] = "never",
-    ) -> LogRecord:
-        """Record that a tool is about to run. Call it first, so that a crash leaves no doubt.
-
-        `replay` says whether the call may be run twice.
-        """
-        owner = msgspec.to_builtins(here())
-        return self.record(
-            "tool_started",
-            {"call_id": call_id, "name": name, "input": input, "replay": replay, "owner": owner},
-        )
-
-    def tool_waiting(self, call_id: str, reason: str = "approval") -> LogRecord:
-        """Record that the call waits for someone. It does not count as interrupted."""
-        return self.record("tool_waiting", {"call_id": call_id, "reason": reason})
-
-    def tool_decided(
-        self, call_id: str, approved: bool, *, by: str = "", payload: Any = None
-    ) -> LogRecord:
-        """Record that someone approved or refused a call.
-
-        `payload` is what they said, such as a reason or a changed input: `recover()` returns it as
-        the `decision` of the call. The view shows a refusal to the model as the call's result.
-        """
-        decision = {"call_id": call_id, "approved": bool(approved), "by": by}
-        return self.record(
-            "tool_decided", decision if payload is None else {**decision, "payload": payload}
-        )
-
-    def model_started(self, model: str = "", *, request: Any = None) -> LogRecord:
-        """Record that a request to a model begins; `model_finished` records its end."""
-        about = {"model": model, "request": request}
-        return self.record("model_started", {name: value for name, value in about.items() if value})
-
-    def model_finished(
-        self,
-        usage: Mapping[str, Any],
-        *,
-        started: RecordRef | None = None,
-        model: str = "",
-        duration_ms: int | None = None,
-    ) -> LogRecord:
-        """Record the usage of one request to a model, in the words of its provider.
-
-        Do so for requests whose usage is in no message. From the record of `model_started` follow
-        the model and the duration.
-        """
-        begun = self.find(started) if started is not None else None
-        if begun is not None:
-            model = model or str(begun.payload.get("model") or "")
-            if duration_ms is None:
-                duration_ms = max(
-                    0, round((datetime.now(UTC) - begun.ts) / timedelta(milliseconds=1))
-                )
-        about = {
-            "model": model or None,
-            "started": begun.id if begun else None,
-            "duration_ms": duration_ms,
-        }
-        given = {name: value for name, value in about.items() if value is not None}
-        return self.record("model_finished", {"usage": dict(usage), **given})
-
-    def tool_finished(
-        self, call_id: str, output: Any = None, *, is_error: bool = False
-    ) -> LogRecord:
-        """Record the output of a tool.
-
-        The view shows this output until the result is appended as a message.
-        """
-        shown, ref = self._outputs.shorten_output(output)
-        payload = {"call_id": call_id, "output": shown, "is_error": is_error}
-        return self.record("tool_finished", {**payload, "whole": ref} if ref else payload)
-
-    def appends_at_once(self, *, has_key: bool = False) -> bool:
-        """Return True if an append now neither waits for the disk nor reads much of the log."""
-        return (
-            self.durability == "process"
-            and self._first is None
-            and self.backend_log.is_current(has_key=has_key)
-        )
-
     def put_values(
         self, values: Mapping[str, Any] | None = None, /, *, delete: Iterable[str] = ()
     ) -> None:
@@ -378,32 +251,11 @@ class LiveSession(Handle):
         user, which the metadata `app` and `user` name; those with `temp:` are not stored. Others
         are values of this session, as `state.put` writes them. Each scope is one record.
         """
-        changed: dict[str | None, tuple[dict[str, Any], list[str]]] = {}
-        about = self.meta.extra
-        for name, value in (values or {}).items():
-            if not name.startswith(TEMPORARY):
-                changed.setdefault(scope_of(name, about), ({}, []))[0][name] = value
-        for name in delete:
-            changed.setdefault(scope_of(name, about), ({}, []))[1].append(name)
-        for scope, (new, gone) in changed.items():
-            if scope is None:
-                self.state.put(new, delete=gone)
-            else:
-                self._shared(scope).put(new, delete=gone)
+        self._values.put(values or {}, delete)
 
     def values(self) -> dict[str, Any]:
         """Return the values of `put_values`, those that other sessions share included."""
-        merged = dict(self.state.current.data_buffer)
-        for scope in scopes(self.meta.extra).values():
-            merged.update(self._shared(scope).values())
-        return merged
-
-    def put_output(self, data: bytes | str) -> dict[str, Any]:
-        """Store something large beside the log and return a reference to it."""
-        return self._outputs.put(data)
-
-    def output(self, ref: dict[str, Any] | str) -> bytes:
-        return self._outputs.get(ref)
+        return self._values.all()
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────
 
@@ -451,24 +303,10 @@ class LiveSession(Handle):
 
     def branches(self) -> list[Branch]:
         """Return every line of the conversation, ordered by its last record."""
-        tree = self._view()
-        head = tree.last_node(tree.seq)
-        branches = []
-        for tip, parent, count in sorted(tree.tips()):
-            record = self._find_seq(tip)
-            if record is None:
-                self._fold.start_over()
-                return self.branches()
-            branches.append(
-                Branch(
-                    tip=record.id,
-                    seq=tip,
-                    parent=parent,
-                    messages=count,
-                    is_active=tip == head,
-                    ts=record.ts,
-                )
-            )
+        branches = find_branches(self._view(), self._find_seq)
+        if branches is None:
+            self._fold.start_over()
+            return self.branches()
         return branches
 
     def recover(self) -> Recovery:
@@ -482,7 +320,9 @@ class LiveSession(Handle):
 
         The default for `usage` is the last in view: of a message, or of `model_finished`.
         """
-        return should_compact(usage or self._last_usage(), window, threshold)
+        return should_compact(
+            usage or last_usage(self._view(), self.backend_log, self._find_seq), window, threshold
+        )
 
     def fold(
         self,
@@ -533,13 +373,6 @@ class LiveSession(Handle):
         return self._fold.end
 
     @property
-    def format(self) -> int:
-        """Version of the log format, from the first record."""
-        first = next((record for record, _ in self.backend_log.scan()), None)
-        version = first.payload.get("version") if first is not None else None
-        return version if isinstance(version, int) and first and first.type == "session" else 0
-
-    @property
     def state(self) -> StateHandle:
         """State of the run: status, progress, checkpoints."""
         if self._state is None:
@@ -572,14 +405,8 @@ class LiveSession(Handle):
                 if self._fold.tree.state_seq >= 0:
                     self._save_run()
             self._has_written = False
-        for scope in self._scopes.values():
-            scope.close()
+        self._values.close()
         super().close()
-
-    def _shared(self, scope: str) -> SharedValues:
-        if scope not in self._scopes:
-            self._scopes[scope] = self._store.shared(scope)
-        return self._scopes[scope]
 
     # ── internals ─────────────────────────────────────────────────────────────────────────────────
 
@@ -637,24 +464,12 @@ class LiveSession(Handle):
     ) -> list[Message]:
         """Return the last messages, from no more of the log than they need."""
         _, ranges = self._view().visible(position)
-        count = max(last, 1) + MARGIN
-        while True:
-            nodes, is_all = self._last_nodes(ranges, count)
-            if is_all:
-                mark_record, nodes = self._visible(position)
-                view = self._assemble(position, mark_record, nodes, repaired, partial, whole)
-                return view.messages[max(0, len(view.entries) - last) :]
-            # A stream that began further up is left out.
-            start = next((n for n, node in enumerate(nodes) if node.type == "message"), len(nodes))
-            nodes = nodes[start:]
-            if len(nodes) >= last and is_self_contained(nodes):
-                view = self._assemble(position, None, nodes, repaired, partial, whole)
-                if len(view.entries) >= last:
-                    return view.messages[len(view.entries) - last :]
-            count *= 4
-
-    def _hashes_in_use(self) -> set[str]:
-        return {name for record in self.records() for name in hashes(record.payload)}
+        for nodes in last_nodes(self.backend_log, ranges, last):
+            view = self._assemble(position, None, nodes, repaired, partial, whole)
+            if len(view.entries) >= last:
+                return view.messages[len(view.entries) - last :]
+        view = self._assemble(position, *self._visible(position), repaired, partial, whole)
+        return view.messages[max(0, len(view.entries) - last) :]
 
     def _start_over(self) -> None:
         """Forget all views of the log."""
@@ -666,33 +481,6 @@ class LiveSession(Handle):
                 run.start_over()
         if self._skills is not None:
             self._skills.start_over()
-
-    def _last_usage(self) -> Mapping[str, Any] | None:
-        tree = self._view()
-        _, ranges = tree.visible(tree.seq)
-        for count in (SOME_MESSAGES, tree.seq + 1):
-            for node in reversed(self._last_nodes(ranges, count)[0]):
-                if node.seq > tree.usage_seq and (usage := find_usage(node.payload)) is not None:
-                    return usage
-            if any(low <= tree.usage_seq <= high for low, high in ranges):
-                record = self._find_seq(tree.usage_seq)
-                return find_usage(record.payload) if record is not None else None
-        return None
-
-    def _last_nodes(
-        self, ranges: list[tuple[int, int]], count: int
-    ) -> tuple[list[LogRecord], bool]:
-        """Return about `count` messages from the end of these ranges, and True if there are no
-        more."""
-        nodes: list[LogRecord] = []
-        for low, high in reversed(ranges):
-            while low <= high:
-                start = max(low, high - count + 1)
-                nodes = self.backend_log.collect(start, high, MESSAGES) + nodes
-                high = start - 1
-                if len(nodes) >= count:
-                    return nodes, False
-        return nodes, True
 
     def _assemble(
         self,

@@ -17,6 +17,7 @@ from ..model import LogRecord
 from .names import SHARED
 
 if TYPE_CHECKING:
+    from .log import SessionStore
     from .session import LiveSession
 
 TYPE = "values"
@@ -62,6 +63,44 @@ class SharedValues:
 
     def close(self) -> None:
         self.session.close()
+
+
+class SessionValues:
+    """The values of one session, and those that it shares."""
+
+    def __init__(self, session: LiveSession, store: SessionStore) -> None:
+        self._session = session
+        self._store = store
+        self._shared: dict[str, SharedValues] = {}
+
+    def put(self, values: Mapping[str, Any], delete: Iterable[str]) -> None:
+        changed: dict[str | None, tuple[dict[str, Any], list[str]]] = {}
+        about = self._session.meta.extra
+        for name, value in values.items():
+            if not name.startswith(TEMPORARY):
+                changed.setdefault(scope_of(name, about), ({}, []))[0][name] = value
+        for name in delete:
+            changed.setdefault(scope_of(name, about), ({}, []))[1].append(name)
+        for scope, (new, gone) in changed.items():
+            if scope is None:
+                self._session.state.put(new, delete=gone)
+            else:
+                self._of(scope).put(new, delete=gone)
+
+    def all(self) -> dict[str, Any]:
+        merged = dict(self._session.state.current.data_buffer)
+        for scope in scopes(self._session.meta.extra).values():
+            merged.update(self._of(scope).values())
+        return merged
+
+    def close(self) -> None:
+        for shared in self._shared.values():
+            shared.close()
+
+    def _of(self, scope: str) -> SharedValues:
+        if scope not in self._shared:
+            self._shared[scope] = self._store.shared(scope)
+        return self._shared[scope]
 
 
 def shared_id(scope: str) -> str:

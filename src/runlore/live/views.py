@@ -24,7 +24,7 @@ Fate = Literal[
 `unknown`: it may have begun, and its end is not known. `waiting`: for a decision; `approved`: it
 was approved and has not begun. `open`: its fate was not looked up.
 """
-PIECES = (("text", "text"), ("thinking", "thinking"))
+GROWING = (("text", "text"), ("thinking", "thinking"))
 """The blocks that arrive in pieces, and the field that grows."""
 OPEN: frozenset[Fate] = frozenset({"running", "waiting", "approved", "open"})
 """The fates of calls that may still get a result."""
@@ -40,7 +40,7 @@ OUTPUT_NAMES = (
     "output_tokens", "completion_tokens", "candidates_token_count", "candidatesTokenCount",
     "outputTokens", "output_token_count", "eval_count", "response_tokens",
 )  # fmt: skip
-BESIDE_INPUT = (
+CACHED_INPUT = (
     "cache_read_input_tokens", "cache_creation_input_tokens", "cache_read_tokens",
     "cache_write_tokens", "cacheReadInputTokens", "cacheWriteInputTokens",
 )  # fmt: skip
@@ -300,7 +300,7 @@ def context_tokens(usage: Mapping[str, Any]) -> int:
     total = _first_count(usage, ("total_tokens", "totalTokens"))
     if total and total == own + _first_count(usage, OUTPUT_NAMES):
         return own
-    return own + sum(_count(usage, name) for name in BESIDE_INPUT)
+    return own + sum(_count(usage, name) for name in CACHED_INPUT)
 
 
 def _first_count(usage: Mapping[str, Any], names: Iterable[str]) -> int:
@@ -510,7 +510,7 @@ def join_blocks(blocks: list[dict[str, Any]], more: Iterable[Any]) -> None:
         if not isinstance(block, dict):
             continue
         last = blocks[-1] if blocks else {}
-        field = next((name for kind, name in PIECES if kind == block.get("type")), "")
+        field = next((name for kind, name in GROWING if kind == block.get("type")), "")
         old, new = last.get(field), block.get(field)
         if last.get("type") == block.get("type") and isinstance(old, str) and isinstance(new, str):
             blocks[-1] = {**last, **block, field: old + new}
