@@ -102,14 +102,14 @@ def test_records_are_followed(tmp_path: Path) -> None:
 
 
 INNER = {
-    "sync", "appends_at_once", "folded_to", "format", "on_new", "on_own", "backend_log",
+    "sync", "appends_at_once", "folded_to", "format", "on_new", "on_own", "backend_log", "stored_payload",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("kind", "other", "inner"),
     [
-        (SessionStore, AsyncSessionStore, {"check_id"}),
+        (SessionStore, AsyncSessionStore, {"check_id", "name", "path", "backend"}),
         (
             LiveSession,
             AsyncSession,

@@ -238,6 +238,11 @@ def to_openai_responses(messages: Sequence[Message], *, repaired: bool = True) -
     return {"input": [item for message in ordered for item in _items(message, repaired)]}
 
 
+def to_openai_items(message: Message) -> list[dict[str, Any]]:
+    """Return the items of one message as they are: no result is moved, and none is added."""
+    return [*_items(message)]
+
+
 def from_openai_responses(request: Mapping[str, Any] | Sequence[Message]) -> list[Message]:
     """Return the messages of a request or a response.
 
