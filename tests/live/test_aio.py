@@ -102,7 +102,8 @@ def test_records_are_followed(tmp_path: Path) -> None:
 
 
 INNER = {
-    "sync", "appends_at_once", "folded_to", "format", "on_new", "on_own", "backend_log", "stored_payload",
+    "sync", "appends_at_once", "folded_to", "format", "on_new", "on_own", "backend_log",
+    "stored_payload",
 }  # fmt: skip
 
 

@@ -9,11 +9,10 @@ The names in `__all__` are the public API, with `convert` and `importers`.
 
 from . import convert, importers
 from .aio import AsyncFold, AsyncSession, AsyncSessionStore, AsyncStream
-from .backend import Problem
+from .backend import Durability, Problem, SessionInfo
 from .checkpoints import Checkpoints, Difference
 from .folds import Fold, View
 from .importers import Imported, import_all, import_log, read_chat, read_skills, read_state
-from .index import SessionInfo
 from .latest import Branch
 from .liveness import Owner, Stale
 from .log import LiveSession, SessionStore
