@@ -28,7 +28,7 @@ def test_the_public_names_are_sorted_there_and_on_the_page() -> None:
     page = PAGE.read_text()
     for name in live.__all__:
         assert name == "SessionStatus" or getattr(live, name).__doc__, name
-        assert f"`{name}`" in page or f" {name}" in page, f"{name} is not in docs/live.md"
+        assert f"`{name}" in page or f" {name}" in page, f"{name} is not in docs/live.md"
     for name in ("Digest", "KINDS", "OUTCOMES", "SessionState", "SkillEntry", "SkillAttempt"):
         assert name in runlore.__all__
         assert getattr(runlore, name)
