@@ -96,7 +96,7 @@ class PostgresBackend:
         self._store(info, end)
 
     def copy(self, source: str, target: str, records: Iterable[LogRecord]) -> None:
-        with self._connections.lent() as connection, connection.transaction():
+        with self._connections.borrow() as connection, connection.transaction():
             number, last_seq, last_ns = add_session(connection, target), -1, 0
             with (
                 connection.cursor() as cursor,
@@ -122,7 +122,7 @@ class PostgresBackend:
             )
 
     def discard(self, id: str) -> None:
-        with self._connections.lent() as connection:
+        with self._connections.borrow() as connection:
             connection.execute(
                 "update live_sessions set deleted_at = clock_timestamp()"
                 " where id = %s and deleted_at is null",
@@ -138,7 +138,7 @@ class PostgresBackend:
 
     def restore(self, id: str) -> None:
         try:
-            with self._connections.lent() as connection:
+            with self._connections.borrow() as connection:
                 restored = connection.execute(
                     "update live_sessions set deleted_at = null where number = ("
                     " select number from live_sessions where id = %s and deleted_at is not null"
@@ -160,7 +160,7 @@ class PostgresBackend:
         """Do nothing: the server frees old versions of a row by itself."""
 
     def reindex(self) -> None:
-        with self._connections.lent() as connection:
+        with self._connections.borrow() as connection:
             connection.execute("update live_sessions set info = null, info_seq = -1")
 
     def close(self) -> None:
@@ -168,7 +168,7 @@ class PostgresBackend:
 
     def _delete_trashed(self, condition: str, values: Sequence[Any]) -> int:
         """Delete sessions in the trash with all they have, and return their number."""
-        with self._connections.lent() as connection, connection.transaction():
+        with self._connections.borrow() as connection, connection.transaction():
             rows = connection.execute(
                 f"delete from live_sessions where deleted_at is not null and {condition}"
                 " returning number",
@@ -180,7 +180,7 @@ class PostgresBackend:
         return len(numbers)
 
     def _ask(self, sql: str, values: Sequence[Any] = ()) -> Sequence[Any]:
-        with self._connections.lent() as connection:
+        with self._connections.borrow() as connection:
             return connection.execute(sql, values).fetchall()
 
     def _select(
@@ -214,7 +214,7 @@ class PostgresBackend:
         """Store the facts in a log up to a place. Return False if the server refuses."""
         text = json.dumps(msgspec.to_builtins(info, str_keys=True), ensure_ascii=False)
         try:
-            with self._connections.lent() as connection:
+            with self._connections.borrow() as connection:
                 connection.execute(
                     "update live_sessions set info = %s, info_seq = %s, cwd = %s, agent = %s,"
                     " status = %s, updated_at = %s"

@@ -34,12 +34,12 @@ class PostgresBlobs:
         if number is None and not self._log.exists():
             self._waiting[name] = data
             return
-        with self._log.connections.lent() as connection:
+        with self._log.connections.borrow() as connection:
             _insert(connection, self._log.known_number(), name, data)
 
     def delete(self, name: str) -> None:
         self._waiting.pop(name, None)
-        with self._log.connections.lent() as connection:
+        with self._log.connections.borrow() as connection:
             connection.execute(
                 "delete from live_blobs where session = %s and name = %s",
                 (self._log.known_number(), name),

@@ -64,7 +64,7 @@ class Connections:
         weakref.finalize(self, close_own, self._idle, self._pid)
 
     @contextmanager
-    def lent(self) -> Iterator[Connection]:
+    def borrow(self) -> Iterator[Connection]:
         """Lend a connection. Raises LogError, or ConnectionLost."""
         connection = self._take()
         try:

@@ -64,7 +64,7 @@ class PostgresLease:
         log, number = self._log, self._log.known_number()
         claim = Claim(owner=owner, **msgspec.structs.asdict(here()))
         with log.mutex:
-            with log.connections.lent() as connection, connection.transaction():
+            with log.connections.borrow() as connection, connection.transaction():
                 row = connection.execute(f"{READ} for update", (number,)).fetchone()
                 if row is None or not row[3]:
                     raise SessionNotFound(f"{log.id}: the session was deleted")
@@ -100,7 +100,7 @@ class PostgresLease:
         log, number, epoch = self._log, self._log.known_number(), self._epoch
         payload = {"epoch": epoch, "released": True}
         with suppress(LogError), log.mutex:
-            with log.connections.lent() as connection, connection.transaction():
+            with log.connections.borrow() as connection, connection.transaction():
                 records = log.insert(connection, number, [(RECORD, payload, None)], None)
                 connection.execute(
                     "update live_sessions set lease_until = null"
@@ -153,7 +153,7 @@ class PostgresLease:
 
     def renew(self, epoch: int) -> bool:
         """Renew the lease. Return False if it is another's."""
-        with self._log.connections.lent() as connection:
+        with self._log.connections.borrow() as connection:
             rows = connection.execute(
                 "update live_sessions set"
                 " lease_until = clock_timestamp() + make_interval(secs => %s)"

@@ -19,7 +19,7 @@ def migrate(connections: Connections) -> None:
         for file in sorted(MIGRATIONS.glob("[0-9]*.sql"))
     ]
     newest = steps[-1][0]
-    with connections.lent() as connection:
+    with connections.borrow() as connection:
         version = _version(connection, connections.name)
         if version > newest:
             raise LogError(

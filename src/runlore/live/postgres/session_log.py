@@ -112,7 +112,7 @@ class PostgresLog:
     def create(self, items: Sequence[Item]) -> list[LogRecord]:
         new, places = self._divide(items, {})
         with self.mutex:
-            with self.connections.lent() as connection, connection.transaction():
+            with self.connections.borrow() as connection, connection.transaction():
                 number = add_session(connection, self.id)
                 self.blobs.send(connection, number)
                 records = self.insert(connection, number, new, None)
@@ -127,7 +127,7 @@ class PostgresLog:
             number, known = self.known_number(), dict[str, LogRecord]()
             self.lease.check()
             if self.blobs.has_waiting:  # They were stored while this was a draft of the session.
-                with self.connections.lent() as connection:
+                with self.connections.borrow() as connection:
                     self.blobs.send(connection, number)
                 self.blobs.forget_waiting()
             for _ in range(MAX_TRIES):
@@ -149,7 +149,7 @@ class PostgresLog:
             raise SessionBusy(f"{self.id}: others change the session all the time")
 
     def overwrite(self, seq: int, payloads: Sequence[dict[str, Any]]) -> LogRecord:
-        with self.mutex, self.connections.lent() as connection:
+        with self.mutex, self.connections.borrow() as connection:
             self.lease.check()
             changed = connection.execute(
                 f"update live_records set payload = %s::json where session = %s and seq = %s"
@@ -237,7 +237,7 @@ class PostgresLog:
         """Return the rows of a query. It is asked again if the connection was lost."""
         for attempt in range(2):
             try:
-                with self.connections.lent() as connection:
+                with self.connections.borrow() as connection:
                     return connection.execute(sql, values, binary=True).fetchall()
             except ConnectionLost:
                 if attempt:
@@ -294,7 +294,7 @@ class PostgresLog:
         """Return the new records; None if the server refuses, or a key is in use."""
         for attempt in range(2):
             try:
-                with self.connections.lent() as connection:
+                with self.connections.borrow() as connection:
                     return self.insert(connection, number, items, expect)
             except psycopg.errors.UniqueViolation as error:
                 if error.diag.constraint_name == "live_records_by_key":

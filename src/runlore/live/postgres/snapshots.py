@@ -27,7 +27,7 @@ class PostgresSnapshots:
 
     def write(self, name: str, seq: int, data: bytes, folded: tuple[int, int] | None) -> None:
         # A failure costs only time later, so it is not an error.
-        with suppress(LogError), self._log.connections.lent() as connection:
+        with suppress(LogError), self._log.connections.borrow() as connection:
             connection.execute(
                 "insert into live_snapshots values (%s, %s, %s, %s) on conflict (session, name)"
                 " do update set seq = excluded.seq, data = excluded.data"
@@ -36,7 +36,7 @@ class PostgresSnapshots:
             )
 
     def delete_all(self) -> None:
-        with self._log.connections.lent() as connection:
+        with self._log.connections.borrow() as connection:
             connection.execute(
                 "delete from live_snapshots where session = %s", (self._log.known_number(),)
             )
