@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -21,6 +22,7 @@ from .output import one_line, warn, write_json
 
 @click.command("append")
 @click.argument("session")
+@click.argument("records", nargs=-1)
 @click.option("--stdin", "is_stdin", is_flag=True, help="Read records, one on each line.")
 @click.option("--exclusive", is_flag=True, help="Hold the lease of the session meanwhile.")
 @as_json(Appended, is_stream=True)
@@ -28,21 +30,24 @@ from .output import one_line, warn, write_json
 def append(
     store: SessionStore,
     session: str,
+    records: tuple[str, ...],
     is_stdin: bool,
     exclusive: bool,
     is_json: bool,  # noqa: ARG001 - its output is JSON anyway
 ) -> None:
     """Append records, for programs in other languages.
 
-    SESSION is a whole id; the session is created if there is none. A line is an object with type,
-    payload and, if wanted, key; or an array of those, which are appended together. When they are in
-    the log, a line answers each: seq, id, ts, type, key; or {"error": {"code", "message"}}. The
-    answers are JSON with and without --json (docs/live-format.md).
+    SESSION is a whole id; the session is created if there is none. Each of RECORDS, and with
+    --stdin each line, is an object with type, payload and, if wanted, key; or an array of those,
+    which are appended together. When they are in the log, a line answers each: seq, id, ts, type,
+    key; or {"error": {"code", "message"}}. The answers are JSON with and without --json
+    (docs/live-format.md).
     """
-    if not is_stdin:
-        raise click.UsageError("say --stdin: the records are read from there")
+    if not is_stdin and not records:
+        raise click.UsageError("give records, or say --stdin: they are read from there")
+    piped = iter(lambda: sys.stdin.buffer.readline(MAX_REQUEST_BYTES + 2), b"")
     with writable(store, session, exclusive) as live:
-        for line in iter(lambda: sys.stdin.buffer.readline(MAX_REQUEST_BYTES + 2), b""):
+        for line in chain(map(str.encode, records), piped if is_stdin else ()):
             if line.strip():
                 write_json(answer(live, line), in_a_line=True)
                 sys.stdout.flush()
