@@ -9,7 +9,7 @@ The names in `__all__` are the public API, with `convert` and `importers`.
 
 from . import convert, importers
 from .aio import AsyncFold, AsyncSession, AsyncSessionStore, AsyncStream
-from .backend import Durability, Problem, SessionInfo
+from .backend import Problem, SessionInfo
 from .checkpoints import Checkpoints, Difference
 from .folds import Fold, View
 from .importers import Imported, import_all, import_log, read_chat, read_skills, read_state
