@@ -106,8 +106,8 @@ class RunloreSessionStore(SessionStoreProtocol):
         live = self._sessions.get(_id(key))
         if live is None or not live.has_begun:
             return None
-        records = (record.payload for record in live.records() if record.type == ENTRY)
-        return cast("list[SessionStoreEntry]", list(records))
+        entries: list[Any] = [one.payload for one in live.records() if one.type == ENTRY]
+        return entries
 
     def _summaries(self, project: str) -> Iterator[SessionSummaryEntry]:
         for info in self._infos(project=project, subpath=None):
