@@ -107,10 +107,10 @@ def many(path: Path, name: str, count: int) -> None:
 
 
 def test_06_writers_of_several_processes_lose_nothing(
-    store: SessionStore, session: LiveSession, tmp_path: Path
+    store: SessionStore, session: LiveSession
 ) -> None:
     context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=many, args=(str(store.path), name, 25)) for name in "ab"]
+    writers = [context.Process(target=many, args=(store.path, name, 25)) for name in "ab"]
     for writer in writers:
         writer.start()
     for writer in writers:
@@ -251,10 +251,10 @@ def test_12_a_call_that_is_made_again_counts_once(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes as POSIX has them")
-def test_13_nobody_else_can_read_it(session: LiveSession, tmp_path: Path) -> None:
+def test_13_nobody_else_can_read_it(session: LiveSession, store: SessionStore) -> None:
     invoke(session, "a")
     session.close()
-    for path in (tmp_path / "live").rglob("*"):
+    for path in store.path.rglob("*"):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 

@@ -93,9 +93,9 @@ def retitle(store: SessionStore, session: str, title: str, is_json: bool) -> Non
 def compact(
     store: SessionStore, session: str, summary: str, upto: str | None, is_json: bool
 ) -> None:
-    """Put a summary in place of what the model sees; - reads it from standard input.
+    """Put a summary in place of what the model sees.
 
-    The log keeps everything, and a rewind shows it again. With --json an object: session, seq
+    With - as SUMMARY it is read from standard input. The log keeps everything, and a rewind shows it again. With --json an object: session, seq
     (docs/json.md).
     """
     text = sys.stdin.read() if summary == "-" else summary
