@@ -95,8 +95,8 @@ def compact(
 ) -> None:
     """Put a summary in place of what the model sees.
 
-    With - as SUMMARY it is read from standard input. The log keeps everything, and a rewind shows it again. With --json an object: session, seq
-    (docs/json.md).
+    With - as SUMMARY it is read from standard input. The log keeps everything, and a rewind shows
+    it again. With --json an object: session, seq (docs/json.md).
     """
     text = sys.stdin.read() if summary == "-" else summary
     with opened(store, session, for_writing=True) as live:
