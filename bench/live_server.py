@@ -47,9 +47,7 @@ def main() -> None:
             sides: dict[str, tuple[Callable[[], Any], int]] = {
                 "append": (lambda: session.append(MESSAGE), _backend(server, "runlore live")),
                 "bare insert": (
-                    lambda: bare.execute(
-                        "insert into bare values (1, %s, %s)", (next(seqs), text)
-                    ),
+                    lambda: bare.execute("insert into bare values (1, %s, %s)", (next(seqs), text)),
                     bare.info.backend_pid,
                 ),
             }
