@@ -74,7 +74,7 @@ def test_nothing_is_written_without_a_token(demo: Config) -> None:
         ({"type": "note", "payload": {}, "colour": "red"}, PATH),
         (MESSAGE, f"{PATH}?expect=-1"),
         (MESSAGE, "/api/v1/live/..%2Fx/records"),
-        (MESSAGE, "/api/v1/live/con/records"),
+        (MESSAGE, "/api/v1/live/../records"),
     ],
 )
 def test_what_is_no_record_is_refused(guarded: Client, value: Any, path: str) -> None:

@@ -35,15 +35,30 @@ class Session(msgspec.Struct):
     cwd: str | None = None
     api_base: str | None = None
     agent: str | None = None
+    parent: str | None = None
+    """Of a subagent: the id of the session that started it."""
+    call: str | None = None
+    """The id of the tool call there."""
     origin: dict[str, Any] | None = None
     """Of a fork: session, record and seq where it began."""
 
 
 class Message(msgspec.Struct):
-    """A message. With the type `partial` the stream so far, which the next one replaces."""
+    """A message."""
 
     role: str
     content: str | list[Any]
+
+
+class Partial(msgspec.Struct):
+    """A stream so far, which the next one replaces; or a part of it, of which all parts count."""
+
+    role: str
+    content: str | list[Any] | None = None
+    stream: str | None = None
+    """Of a part: the id of the stream."""
+    delta: list[Any] | None = None
+    """Of a part: the blocks that are new."""
 
 
 class Rewind(msgspec.Struct):
@@ -93,6 +108,15 @@ class ToolWaiting(msgspec.Struct):
     reason: str = "approval"
 
 
+class ToolDecided(msgspec.Struct):
+    """Someone approved or refused a call."""
+
+    call_id: str
+    approved: bool
+    by: str = ""
+    payload: Any = None
+
+
 class ToolFinished(msgspec.Struct):
     call_id: str
     output: Any = None
@@ -109,6 +133,42 @@ class Lease(msgspec.Struct):
     pid: int | None = None
     host: str | None = None
     released: bool = False
+
+
+class ModelStarted(msgspec.Struct):
+    """A request to a model begins."""
+
+    model: str | None = None
+    request: Any = None
+
+
+class ModelFinished(msgspec.Struct):
+    """The usage of a request, in the words of its provider."""
+
+    usage: dict[str, Any]
+    started: str | None = None
+    """The id of the record of `model_started`."""
+    model: str | None = None
+    duration_ms: Seq | None = None
+
+
+class Meta(msgspec.Struct):
+    """Changes of what the first record says of the session, by name; null removes one."""
+
+
+class Redacted(msgspec.Struct):
+    """The content of a record was overwritten."""
+
+    record: str
+    seq: Seq
+    type: str
+
+
+class Values(msgspec.Struct):
+    """Named values that were set or deleted: of an app or a user, in a log of their own."""
+
+    set: dict[str, Any] = {}
+    delete: list[str] = []
 
 
 class Moved(msgspec.Struct):
@@ -149,15 +209,21 @@ class SkillWhole(msgspec.Struct):
 PAYLOADS: dict[str, type[msgspec.Struct]] = {
     "session": Session,
     "message": Message,
-    "partial": Message,
+    "partial": Partial,
     "rewind": Rewind,
     "redo": Redo,
     "compact": Compact,
     "clear": Clear,
     "title": Title,
+    "meta": Meta,
+    "redacted": Redacted,
+    "values": Values,
     "tool_started": ToolStarted,
     "tool_waiting": ToolWaiting,
+    "tool_decided": ToolDecided,
     "tool_finished": ToolFinished,
+    "model_started": ModelStarted,
+    "model_finished": ModelFinished,
     "lease": Lease,
     "deleted": Moved,
     "restored": Moved,

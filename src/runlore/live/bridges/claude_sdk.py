@@ -33,7 +33,7 @@ from ..log import LiveSession, SessionStore
 from .sessions import OpenSessions, as_store, id_for
 
 AGENT = "claude-agent-sdk"
-ENTRY = "claude.entry"
+ENTRY = "claude_sdk.entry"
 NO_KEY: SessionKey = {"project_key": "", "session_id": ""}
 
 
@@ -135,7 +135,7 @@ class RunloreSessionStore(SessionStoreProtocol):
 
 def _id(key: SessionKey) -> str:
     subpath = key.get("subpath")
-    return id_for("claude", key["project_key"], key["session_id"], *([subpath] if subpath else []))
+    return id_for(AGENT, key["project_key"], key["session_id"], *([subpath] if subpath else []))
 
 
 def _uuid(entry: SessionStoreEntry) -> str | None:
