@@ -67,6 +67,30 @@ def test_its_letters_are_those_of_the_log() -> None:
     )
 
 
+def test_a_subagent_belongs_to_the_call_that_started_it(live: SessionStore, tmp_path: Path) -> None:
+    with live.create(id="user:42/chat", app="a") as lead:
+        call = {"type": "tool_use", "id": "call-1", "name": "delegate", "input": {"task": "look"}}
+        lead.append({"role": "assistant", "content": [call]})
+        lead.put_values({"app:seen": True})
+    with live.create(id="user:42/chat/sub", parent=lead.id, call="call-1") as sub:
+        sub.append(user("look"))
+        sub.update_meta(model="m-2")
+        sub.append(assistant("seen"))
+    store = sync(tmp_path)
+    assert [line.uid for line in store.sessions.select(Filter())] == ["runlore:user:42/chat"]
+    sub_uid = "runlore:user:42/chat/sub"
+    stored = store.sessions.get(sub_uid)
+    assert stored is not None
+    assert (stored.parent_uid, stored.relation, stored.model) == (
+        "runlore:user:42/chat",
+        "subagent",
+        "m-2",
+    )
+    source = next(one for one in ADAPTER.discover(live.path) if "%2Fsub" in one.path)
+    facts = ADAPTER.normalize(source, ADAPTER.read(source, None), None).facts
+    assert facts[sub_uid].parent_call == "call-1"
+
+
 def test_a_live_session_is_found_where_the_log_puts_it_by_default(
     live: SessionStore, tmp_path: Path
 ) -> None:

@@ -72,12 +72,18 @@ ANSWERS: dict[tuple[str, str], str] = {
     ("lessons render", ""): "lessons render --dry-run",
     ("lessons retire", ""): "lessons retire abc",
     ("lessons show", ""): "lessons show abc",
+    ("live append", ""): """live append talk-1 '{"type": "note", "payload": {}}'""",
     ("live checkpoints", ""): "live checkpoints work-1",
     ("live checkpoints", "--compare"): "live checkpoints work-1 --compare cp_one cp_two",
     ("live checkpoints", "--prune"): "live checkpoints work-1 --prune 1",
+    ("live clear", ""): "live clear talk-1",
+    ("live compact", ""): "live compact talk-1 'so far'",
+    ("live delete", ""): "live delete gone",
     ("live fork", ""): "live fork talk-1",
+    ("live import", ""): "live import old",
     ("live ls", ""): "live ls",
     ("live recover", ""): "live recover --dry-run",
+    ("live retitle", ""): "live retitle talk-1 'Another title'",
     ("live rewind", ""): "live rewind talk-1 0",
     ("live show", ""): "live show talk-1",
     ("live state", ""): "live state work-1",
@@ -155,6 +161,9 @@ def filled(
     monkeypatch.setenv("RUNLORE_PRICES_URL", site(listed()))
     monkeypatch.chdir(tmp_path)
     shutil.copy(made / "runlore.db", tmp_path / "copied.db")
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old/messages.jsonl").write_text('{"role": "user", "content": "hello"}\n{ cut\n')
+    (tmp_path / "old/meta.json").write_text('{"id": "old-1"}')
 
     def interrupt(_: list[str]) -> Iterator[bool]:
         raise KeyboardInterrupt
@@ -233,7 +242,12 @@ def answer(run: Run, words: str, *more: str) -> Any:
     return json.loads(result.stdout)
 
 
-BEFORE = {("evict", "--back"): "evict latest:weather-cli --force-unanalyzed --yes"}
+BEFORE = {
+    ("evict", "--back"): "evict latest:weather-cli --force-unanalyzed --yes",
+    ("live compact", ""): """live append talk-1 '{"type": "message", "payload":
+        {"role": "user", "content": "more"}}'""",
+    ("live delete", ""): """live append gone '{"type": "note", "payload": {}}'""",
+}
 """What must have been done, so that there is something to answer."""
 
 
@@ -506,7 +520,7 @@ def test_following_what_is_next_gives_every_item_once(
 def names(item: Any) -> Any:
     told = {
         name: item[name]
-        for name in ("uid", "session_uid", "seq", "id", "ref", "name", "key", "skill")
+        for name in ("uid", "session_uid", "session", "seq", "id", "ref", "name", "key", "skill")
         if name in item
     }
     return told or item

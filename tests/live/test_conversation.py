@@ -4,7 +4,6 @@ nothing."""
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,8 +21,8 @@ from runlore.live.views import (
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> LiveSession:
-    return SessionStore(tmp_path).create(id="one")
+def session(store: SessionStore) -> LiveSession:
+    return store.create(id="one")
 
 
 def user(content: Any) -> dict[str, Any]:
@@ -143,12 +142,12 @@ def test_branches_are_listed_and_can_be_gone_back_to(session: LiveSession) -> No
     assert texts(session.at(b).messages) == ["a", "b"]
 
 
-def test_a_branch_is_where_it_was_after_reopening(session: LiveSession, tmp_path: Path) -> None:
+def test_a_branch_is_where_it_was_after_reopening(session: LiveSession, address: str) -> None:
     a, *_ = say(session, "a", "b")
     session.rewind(to=a)
     say(session, "c")
     session.close()
-    again = SessionStore(tmp_path).open("one")
+    again = SessionStore(address).open("one")
     assert texts(again) == ["a", "c"]
     assert len(again.branches()) == 2
 
@@ -328,7 +327,7 @@ def test_a_session_knows_by_its_last_usage(session: LiveSession) -> None:
 # ── fork ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_fork_goes_its_own_way_and_names_its_origin(session: LiveSession, tmp_path: Path) -> None:
+def test_a_fork_goes_its_own_way_and_names_its_origin(session: LiveSession, address: str) -> None:
     a, b, _ = say(session, "a", "b", "c")
     fork = session.fork(at=b, id="two")
     assert fork.meta.origin == {"session": "one", "record": b.id, "seq": b.seq}
@@ -341,13 +340,14 @@ def test_a_fork_goes_its_own_way_and_names_its_origin(session: LiveSession, tmp_
     ids = [record.id for record in fork.records()]
     assert ids == sorted(ids)
     assert [record.seq for record in fork.records()] == [0, 1, 2, 3]
-    SessionStore(tmp_path).delete("one")
-    assert texts(SessionStore(tmp_path).open("two")) == ["a", "b", "d"]
+    SessionStore(address).delete("one")
+    assert texts(SessionStore(address).open("two")) == ["a", "b", "d"]
 
 
-def test_a_fork_of_an_old_session_is_the_latest(tmp_path: Path) -> None:
+@pytest.mark.folder
+def test_a_fork_of_an_old_session_is_the_latest(address: str) -> None:
     """Its records keep their times; the session is new."""
-    store = SessionStore(tmp_path)
+    store = SessionStore(address)
     old = store.create(id="old")
     line = '{"n":1,"i":"%s","d":"%s","t":"message","p":{"role":"user","content":"long ago"}}\n'
     with (old.path / "log.jsonl").open("a") as file:
@@ -361,8 +361,9 @@ def test_a_fork_of_an_old_session_is_the_latest(tmp_path: Path) -> None:
     assert latest.id == "new"
 
 
-def test_a_time_without_zone_does_no_harm(tmp_path: Path) -> None:
-    store = SessionStore(tmp_path)
+@pytest.mark.folder
+def test_a_time_without_zone_does_no_harm(address: str) -> None:
+    store = SessionStore(address)
     session = store.create(id="one")
     with (session.path / "log.jsonl").open("a") as file:
         file.write(
@@ -400,13 +401,13 @@ def test_a_fork_of_an_abandoned_branch(session: LiveSession) -> None:
     assert texts(session.fork(at=0)) == []
 
 
-def test_a_fork_does_not_take_an_id_that_is_taken(session: LiveSession, tmp_path: Path) -> None:
+def test_a_fork_does_not_take_an_id_that_is_taken(session: LiveSession, address: str) -> None:
     say(session, "a")
     with pytest.raises(Conflict):
         session.fork(id="one")
     with pytest.raises(LogError):
-        SessionStore(tmp_path).draft().fork()
-    assert [info.id for info in SessionStore(tmp_path).list()] == ["one"]
+        SessionStore(address).draft().fork()
+    assert [info.id for info in SessionStore(address).list()] == ["one"]
 
 
 # ── tools ─────────────────────────────────────────────────────────────────────────────────────────
@@ -544,11 +545,12 @@ def another_process(work: Callable[[], object]) -> Iterator[Callable[[], None]]:
         os.close(fd)
 
 
+@pytest.mark.folder
 def test_a_tool_that_runs_in_another_process_is_not_interrupted(
-    session: LiveSession, tmp_path: Path
+    session: LiveSession, address: str
 ) -> None:
     def work() -> None:
-        other = SessionStore(tmp_path).open("one")
+        other = SessionStore(address).open("one")
         other.append(call("t1"))
         other.tool_started("t1", "run")
 
@@ -563,12 +565,12 @@ def test_a_tool_that_runs_in_another_process_is_not_interrupted(
 
 
 def test_a_call_in_the_hands_of_the_runs_owner_is_not_interrupted(
-    session: LiveSession, tmp_path: Path
+    session: LiveSession, address: str
 ) -> None:
     """Also when the owner keeps no ledger, or has not come to say that the tool began."""
 
     def work() -> None:
-        other = SessionStore(tmp_path).open("one")
+        other = SessionStore(address).open("one")
         other.state.start(goal_id="goal")
         other.append(call("t1"))
 
@@ -580,9 +582,9 @@ def test_a_call_in_the_hands_of_the_runs_owner_is_not_interrupted(
 
 
 def test_a_call_in_the_hands_of_the_lease_holder_is_not_interrupted(
-    session: LiveSession, tmp_path: Path
+    session: LiveSession, address: str
 ) -> None:
-    holder = SessionStore(tmp_path).open("one", exclusive=True)
+    holder = SessionStore(address).open("one", exclusive=True)
     holder.append(call("t1"))
     assert session.messages() == [call("t1")]
     assert holder.messages() != [call("t1")]
@@ -667,6 +669,7 @@ def test_a_long_text_among_the_blocks_of_an_output_is_kept_beside_the_log(
         {"content": "half \ud83d " + "€" * 70_000},
     ],
 )
+@pytest.mark.folder
 def test_a_long_result_comes_back_as_it_was_appended(
     session: LiveSession, more: dict[str, Any]
 ) -> None:
@@ -717,6 +720,7 @@ def test_a_stream_that_was_cut_off_is_kept_and_marked_without_its_calls(
     assert session.recover().calls == []
 
 
+@pytest.mark.folder
 def test_a_batch_is_one_line(session: LiveSession) -> None:
     records = session.append_many([user("a"), assistant("b"), user("c")])
     assert [record.seq for record in records] == [1, 2, 3]
@@ -761,8 +765,8 @@ def test_a_settled_call_shows_any_output_as_a_provider_takes_it(
     assert session.messages()[1]["content"][0]["content"] == parts
 
 
-def test_a_fork_carries_everything_on_request(tmp_path: Path) -> None:
-    store = SessionStore(tmp_path)
+def test_a_fork_carries_everything_on_request(address: str) -> None:
+    store = SessionStore(address)
     with store.create("work", id="one") as session:
         session.append({"role": "user", "content": "go"})
         session.state.start("goal")

@@ -468,7 +468,7 @@ def test_an_old_name_that_could_lead_elsewhere_is_written_anew(
 ) -> None:
     one, other = (
         importers.import_log(chat(tmp_path / name, chat_line("user", "a")), store).session_id
-        for name in ("my chat", "my-chat ")
+        for name in ("my chat ", "my-chat ")
     )
     assert one.startswith("my-chat-")
     assert one != other

@@ -8,15 +8,16 @@ import pytest
 
 from runlore.errors import LeaseLost, SessionBusy
 from runlore.files.locks import is_locked, lock, try_lock
-from runlore.live import SessionStore, lease
+from runlore.live import SessionStore
+from runlore.live.folder import lease
 from runlore.live.log import LiveSession
 
+pytestmark = pytest.mark.folder
 
-@pytest.fixture
-def store(tmp_path: Path) -> SessionStore:
-    store = SessionStore(tmp_path / "store")
+
+@pytest.fixture(autouse=True)
+def one(store: SessionStore) -> None:
     store.create(id="one").close()
-    return store
 
 
 def user(text: str) -> dict[str, Any]:

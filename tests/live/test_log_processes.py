@@ -15,9 +15,11 @@ from msgspec import structs
 
 from runlore.errors import LogError, SessionBusy
 from runlore.files.locks import try_lock
-from runlore.live import SessionStore, codec, index, log_file
-from runlore.live.log_file import Durability
+from runlore.live import SessionStore, codec
+from runlore.live.backend import Durability
+from runlore.live.folder import index, log_file
 from runlore.model import LogRecord
+from tests.live.folders import log_of
 
 
 def user(text: str) -> dict[str, Any]:
@@ -285,7 +287,7 @@ def test_a_reader_is_not_held_up_by_a_writer_that_has_the_lock(tmp_path: Path) -
     store = SessionStore(tmp_path)
     session = store.create(id="one")
     session.append(user("a"))
-    with session._file.locked():
+    with log_of(session).file.locked():
         other = SessionStore(tmp_path).open("one", readonly=True)
         assert len(other.messages()) == 1
         assert len(other.tail()) == 2
@@ -516,7 +518,7 @@ def test_a_handle_that_another_thread_was_using_works_in_the_child_of_a_fork(
         made.append(user("a"))
         made.state.start("goal")
     session = SessionStore(tmp_path).open("one")
-    lock = session._file.mutex if what == "reading" else session.state._lock
+    lock = session.backend_log.mutex if what == "reading" else session.state._lock
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:

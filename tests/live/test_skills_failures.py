@@ -25,10 +25,7 @@ from runlore.model import Usage
 from tests.live.memory import MemoryLog
 from tests.live.test_importers import entry, skill_log
 
-
-@pytest.fixture
-def store(tmp_path: Path) -> SessionStore:
-    return SessionStore(tmp_path / "live")
+pytestmark = pytest.mark.folder
 
 
 @pytest.fixture
@@ -82,7 +79,7 @@ def test_03_an_append_after_a_torn_line_is_not_glued_to_it(
     assert [one.skill for one in again.skills.entries()] == ["a", "b"]
 
 
-@pytest.mark.parametrize("name", ["../x", "..", "", "/etc/passwd", "a/b", "a\0b"])
+@pytest.mark.parametrize("name", ["../x", "..", "", "/etc/passwd", "a/../b", "a\0b"])
 def test_04_a_session_id_cannot_lead_out_of_the_store(
     store: SessionStore, tmp_path: Path, name: str
 ) -> None:
@@ -110,10 +107,10 @@ def many(path: Path, name: str, count: int) -> None:
 
 
 def test_06_writers_of_several_processes_lose_nothing(
-    store: SessionStore, session: LiveSession, tmp_path: Path
+    store: SessionStore, session: LiveSession
 ) -> None:
     context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=many, args=(tmp_path / "live", name, 25)) for name in "ab"]
+    writers = [context.Process(target=many, args=(store.path, name, 25)) for name in "ab"]
     for writer in writers:
         writer.start()
     for writer in writers:
@@ -254,10 +251,10 @@ def test_12_a_call_that_is_made_again_counts_once(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes as POSIX has them")
-def test_13_nobody_else_can_read_it(session: LiveSession, tmp_path: Path) -> None:
+def test_13_nobody_else_can_read_it(session: LiveSession, store: SessionStore) -> None:
     invoke(session, "a")
     session.close()
-    for path in (tmp_path / "live").rglob("*"):
+    for path in store.path.rglob("*"):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 

@@ -25,13 +25,11 @@ from runlore.live.log import SessionStore
 from runlore.live.run import STATE_VERSION, SessionState, SessionTimestamps
 from runlore.live.state import StateHandle
 
+pytestmark = pytest.mark.folder
+
+
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TIMES = SessionTimestamps(started_at=NOW, updated_at=NOW)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> SessionStore:
-    return SessionStore(tmp_path / "live")
 
 
 @pytest.fixture

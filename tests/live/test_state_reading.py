@@ -12,22 +12,20 @@ from typing import Any
 import pytest
 
 from runlore.errors import RunloreError
-from runlore.live import run_reader
+from runlore.live.folder import type_scan
 from runlore.live.log import LiveSession, SessionStore
 from runlore.live.run_fold import begin, fold_all
 from runlore.live.state import StateHandle
 
+pytestmark = pytest.mark.folder
+
+
 START = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> SessionStore:
-    return SessionStore(tmp_path / "live")
 
 
 @pytest.fixture(params=[1 << 20, 300], ids=["large chunks", "small chunks"])
 def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(run_reader, "CHUNK_BYTES", request.param)
+    monkeypatch.setattr(type_scan, "CHUNK_BYTES", request.param)
     return int(request.param)
 
 
@@ -193,7 +191,7 @@ def test_cost_of_reading_does_not_grow_with_the_conversation(
 
 
 def count_decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    from runlore.live.log_reader import LogReader
+    from runlore.live.folder.log_reader import LogReader
 
     decoded: list[int] = []
     decode: Callable[..., Any] = LogReader.decode

@@ -25,6 +25,7 @@ from msgspec import UnsetType
 from .. import adapters
 from ..answers import Answer, describe, fields_of, is_list, structs_in
 from ..errors import RunloreError
+from ..live import format
 from ..search import QueryError
 from ..store import open_store
 from . import cli, selecting
@@ -318,10 +319,17 @@ def _table(heads: list[str], rows: Iterable[list[str]]) -> str:
     )
 
 
+def live_schema() -> str:
+    """The JSON Schema of a line of a live log."""
+    data = msgspec.json.encode(format.schema())
+    return msgspec.json.format(data, indent=1).decode() + "\n"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "agents.md": agents_page,
     "commands.md": commands_page,
     "json.md": json_page,
+    "live-format.schema.json": live_schema,
     "schema.md": schema_page,
 }
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from ..live.checkpoints import Difference
+from ..live.importers import Imported
 from ..live.liveness import Stale, Verdict
 from ..live.log import Branch
 from ..live.state import Refusal, SessionState, Transition
@@ -156,3 +157,34 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     origin: dict[str, Any] | None
     """The origin of a fork: session, record, seq."""
+
+
+class ChangedSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A session that was changed."""
+
+    session: str
+    seq: int | None
+    """The number of the record that changed it; null if it was deleted."""
+
+
+class ImportProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of an old log that could not be carried over as it was."""
+
+    offset: int
+    reason: str
+
+
+class ImportedLog(msgspec.Struct, frozen=True, kw_only=True):
+    """A log that was imported."""
+
+    session: str
+    added: int
+    """The number of records that were not there before."""
+    problems: list[ImportProblem]
+
+    @classmethod
+    def of(cls, imported: Imported) -> ImportedLog:
+        problems = [
+            msgspec.convert(one, ImportProblem, from_attributes=True) for one in imported.problems
+        ]
+        return cls(session=imported.session_id, added=imported.added, problems=problems)

@@ -37,6 +37,8 @@ FATES = {
     "unknown": "it may have begun, and how it ended is not known",
     "running": "it is running",
     "waiting": "it waits for someone",
+    "approved": "it was approved and has not begun",
+    "refused": "it was refused",
     "open": "it has no result yet",
 }
 

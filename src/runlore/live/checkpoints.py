@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..errors import CheckpointError
-from ..model import LogRecord
+from ..model import LogRecord, Plain
 from .run_fold import Folding, begin
 from .run_reader import Follower
 from .run_records import Checkpoint, Checkpointed, Pruned, Resumed, Saved
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from .run_log import RunLog
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Difference(Plain, frozen=True, kw_only=True, omit_defaults=True):
     """The difference between two checkpoints: keys of the data buffer, nodes visited, counters."""
 
-    added: dict[str, Any] = {}
-    removed: dict[str, Any] = {}
-    changed: dict[str, tuple[Any, Any]] = {}
+    added: dict[str, Any] = msgspec.field(default_factory=dict)
+    removed: dict[str, Any] = msgspec.field(default_factory=dict)
+    changed: dict[str, tuple[Any, Any]] = msgspec.field(default_factory=dict)
     """Pairs of old and new."""
     path: tuple[str, ...] = ()
     path_left: tuple[str, ...] = ()
     """Nodes that the first visited after the two paths diverge."""
-    counters: dict[str, int] = {}
+    counters: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class Checkpoints:

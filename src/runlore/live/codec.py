@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
+from math import isfinite
 from typing import Any
 from zlib import crc32
 
@@ -61,6 +62,20 @@ def encode(records: Sequence[LogRecord], line: bytearray) -> None:
     line += b',"c":"%08x"}\n' % crc32(line)
 
 
+def encode_within(records: Sequence[LogRecord], size: int) -> bytes | None:
+    """Return the line with these records, filled with spaces to a size without its line end.
+
+    None if it would be longer.
+    """
+    line = bytearray()
+    encode(records, line)
+    body = bytes(line[: -CHECK - 1])
+    if len(body) + CHECK > size:
+        return None
+    body = body.ljust(size - CHECK)
+    return body + b',"c":"%08x"}' % crc32(body)
+
+
 def check_plain(payload: dict[str, Any]) -> None:
     """Raise LogError for a value that JSON gives back as another one: bytes, times, sets, ….
 
@@ -80,6 +95,8 @@ def _check_plain(value: Any) -> None:
     elif isinstance(value, list | tuple):
         for part in value:
             _check_plain(part)
+    elif isinstance(value, float) and not isfinite(value):
+        raise LogError(f"a payload cannot hold {value}: JSON has no number for it")
     elif value is not None and not isinstance(value, str | int | float):
         raise LogError(
             f"a payload cannot hold {type(value).__name__}: it would come back as something else;"

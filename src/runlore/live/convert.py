@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from .views import Message, adjacent, calls_of, chat_calls, parse_arguments, results_of
+from .views import Message, adjacent, as_blocks, calls_of, chat_calls, parse_arguments, results_of
 
 Block = dict[str, Any]
 
@@ -103,9 +103,13 @@ def _object(given: Any) -> dict[str, Any]:
 # ── OpenAI chat ───────────────────────────────────────────────────────────────────────────────────
 
 
-def to_openai_chat(messages: Sequence[Message]) -> dict[str, Any]:
-    """Return `{"messages": […]}`: the results of a call follow it with the role `tool`."""
-    return {"messages": [one for message in adjacent(messages) for one in _chat(message)]}
+def to_openai_chat(messages: Sequence[Message], *, repaired: bool = True) -> dict[str, Any]:
+    """Return `{"messages": […]}`: the results of a call follow it with the role `tool`.
+
+    Without `repaired`, calls without a result stay so, as they came in.
+    """
+    ordered = adjacent(messages) if repaired else map(as_blocks, messages)
+    return {"messages": [one for message in ordered for one in _chat(message)]}
 
 
 def from_openai_chat(request: Mapping[str, Any] | Sequence[Message]) -> list[Message]:
@@ -125,7 +129,7 @@ def from_openai_chat(request: Mapping[str, Any] | Sequence[Message]) -> list[Mes
 
 def _chat_result(message: Mapping[str, Any]) -> Block:
     block = _result_of(message.get("tool_call_id"), message.get("content"))
-    is_all = [*_chat({"role": "user", "content": [block]})] == [message]
+    is_all = _is_same([*_chat({"role": "user", "content": [block]})], [message])
     return block if is_all else {**block, "native_chat": dict(message)}
 
 
@@ -136,7 +140,7 @@ def _chat_message(message: Mapping[str, Any]) -> Message:
     ]
     role = "system" if _role(message) == "developer" else _role(message)
     converted: Message = {"role": role, "content": _simple(content)}
-    is_all = [*_chat(converted)] == [message]
+    is_all = _is_same([*_chat(converted)], [message])
     return converted if is_all else {**converted, "native_chat": dict(message)}
 
 
@@ -225,9 +229,18 @@ def _chat_part(block: Block) -> Block | None:
 # ── OpenAI responses ──────────────────────────────────────────────────────────────────────────────
 
 
-def to_openai_responses(messages: Sequence[Message]) -> dict[str, Any]:
-    """Return `{"input": […]}`: messages, calls and their outputs as items of one list."""
-    return {"input": [item for message in adjacent(messages) for item in _items(message)]}
+def to_openai_responses(messages: Sequence[Message], *, repaired: bool = True) -> dict[str, Any]:
+    """Return `{"input": […]}`: messages, calls and their outputs as items of one list.
+
+    Without `repaired`, calls without a result stay so, as they came in.
+    """
+    ordered = adjacent(messages) if repaired else map(as_blocks, messages)
+    return {"input": [item for message in ordered for item in _items(message, repaired)]}
+
+
+def to_openai_items(message: Message) -> list[dict[str, Any]]:
+    """Return the items of one message as they are: no result is moved, and none is added."""
+    return [*_items(message)]
 
 
 def from_openai_responses(request: Mapping[str, Any] | Sequence[Message]) -> list[Message]:
@@ -278,7 +291,8 @@ def _native_blocks(item: Mapping[str, Any]) -> tuple[str, list[Block]]:
     The others have an empty `native`: they belong to the same item.
     """
     role, blocks = _blocks_of(item)
-    if [*_items({"role": role, "content": blocks})] == [item] or (blocks and "native" in blocks[0]):
+    is_all = _is_same([*_items({"role": role, "content": blocks})], [item])
+    if is_all or (blocks and "native" in blocks[0]):
         return role, blocks
     if role == "assistant" and not blocks:
         return role, [{"type": "message", "native": dict(item)}]
@@ -290,16 +304,17 @@ def _item_message(item: Mapping[str, Any]) -> Message:
     """Return the message of a user or of the system; `native` stands beside its content."""
     role, blocks = _blocks_of(item)
     message: Message = {"role": role, "content": _simple(blocks)}
-    return message if [*_items(message)] == [item] else {**message, "native": dict(item)}
+    is_all = _is_same([*_items(message)], [item])
+    return message if is_all else {**message, "native": dict(item)}
 
 
-def _items(message: Message) -> Iterator[dict[str, Any]]:
+def _items(message: Message, repaired: bool = True) -> Iterator[dict[str, Any]]:
     role, native = _role(message), message.get("native")
     if isinstance(native, dict) and role != "assistant" and _item_message(native) == message:
         yield native
         return
     texts = "output_text" if role == "assistant" else "input_text"
-    blocks = _sendable(message)
+    blocks = _sendable(message) if repaired else _blocks(message)
     parts: list[Block] = []
     place = 0
     while place < len(blocks):
@@ -369,6 +384,14 @@ def _result_output(block: Block) -> str | list[Block]:
         part for part in (_input_part(one, "input_text") for one in _result_parts(block)) if part
     ]
     return parts if any(part["type"] != "input_text" for part in parts) else _result_text(block)
+
+
+def _is_same(converted: list[Any], given: list[Any]) -> bool:
+    """Return True if both are the same JSON, byte by byte: also in the order of their names."""
+    try:
+        return json.dumps(converted) == json.dumps(given)
+    except (TypeError, ValueError, RecursionError):
+        return converted == given
 
 
 # ── shared ────────────────────────────────────────────────────────────────────────────────────────

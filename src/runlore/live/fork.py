@@ -1,30 +1,24 @@
 """Creation of a session from the conversation of another one, up to a record.
 
 The copied records keep their ids and times, so that a reader of both logs sees that they are the
-same; they get new seqs. The copy is complete: the other session may be deleted. It appears in the
-store at once or not at all.
+same; they get new seqs. A whole copy keeps the writers' keys too, for appends that are repeated.
+The copy is complete: the other session may be deleted. It appears in the store at once or not at
+all.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
-import time
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ..errors import LogError
-from ..files.locks import O_BINARY, sync, sync_folder
 from ..model import LogRecord
-from . import codec
-from .log_reader import LOG
-from .outputs import FOLDER as OUTPUTS
 from .tool_calls import TYPES as LEDGER
 from .tree import NODES
 
@@ -32,11 +26,8 @@ if TYPE_CHECKING:
     from .log import SessionStore
     from .session import LiveSession
 
-PLACE = ".making"
-OWN = frozenset({"session", "title", "rewind", "redo", "lease", "deleted", "restored"})
+OWN = frozenset({"session", "title", "meta", "rewind", "redo", "lease", "deleted", "restored"})
 """Records of the session itself, which a fork has of its own or does not need."""
-ABANDONED_AFTER_S = 3600.0
-"""A fork in progress that is older was left by a dead process."""
 
 
 def fork(
@@ -54,44 +45,10 @@ def fork(
     """
     if source.is_draft:
         raise LogError(f"{source.id}: a draft has nothing to fork")
-    target = store.folder_of(id or os.urandom(16).hex())
-    draft = store.path / PLACE / f"{os.getpid()}-{os.urandom(4).hex()}"
-    draft.mkdir(mode=0o700, parents=True)
-    _remove_abandoned(draft.parent)
-    try:
-        records = _records(source, position, title, has_all)
-        _write_log(draft, records, is_durable=store.durability == "power")
-        _link_outputs(
-            source.path / OUTPUTS, draft / OUTPUTS, is_durable=store.durability == "power"
-        )
-        store.move_in(draft, target)
-    except OSError as error:
-        raise LogError(f"{target}: {error.strerror}; no fork was made") from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    return store.open(target.name)
-
-
-def _remove_abandoned(place: Path) -> None:
-    """Remove what killed processes left of their forks."""
-    for folder in place.iterdir():
-        with suppress(OSError):
-            if time.time() - folder.stat().st_mtime > ABANDONED_AFTER_S:
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _write_log(folder: Path, records: Iterable[LogRecord], is_durable: bool) -> None:
-    with open(
-        os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_BINARY, 0o600), "wb"
-    ) as file:
-        line = bytearray()
-        for record in records:
-            codec.encode([record], line)
-            file.write(line)
-        file.flush()
-        if is_durable:
-            sync(file.fileno())
-            sync_folder(folder)
+    id = id or os.urandom(16).hex()
+    store.check_id(id)
+    store.backend.copy(source.id, id, _records(source, position, title, has_all))
+    return store.open(id)
 
 
 def _records(
@@ -110,7 +67,7 @@ def _records(
         yield msgspec.structs.replace(
             record,
             seq=len(old_seqs),
-            key=None,
+            key=record.key if has_all else None,
             epoch=None,
             payload=_adapted_payload(record, old_seqs),
         )
@@ -159,18 +116,3 @@ def _adapted_payload(record: LogRecord, old_seqs: list[int]) -> dict[str, Any]:
     if record.type != "compact" or not isinstance(upto, int):
         return record.payload
     return {**record.payload, "upto": bisect_right(old_seqs, upto)}
-
-
-def _link_outputs(source: Path, target: Path, is_durable: bool) -> None:
-    if not source.is_dir():
-        return
-    target.mkdir(mode=0o700)
-    for path in source.iterdir():
-        if not path.name.startswith("."):
-            try:
-                os.link(path, target / path.name)
-            except OSError:  # Another disk, or one without links.
-                shutil.copy2(path, target / path.name)
-    if is_durable:
-        sync_folder(target)
-        sync_folder(target.parent)

@@ -9,24 +9,14 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from zlib import crc32
 
 from ..errors import Conflict, LogError
 from ..model import LogRecord
-from . import codec, snapshots
-from .lease import Lease
-from .log_file import Durability, Item, LogFile
-from .log_reader import HEAD_BYTES, LOG, LogReader, Problem
-
-LOCK_TIMEOUT_S = 30.0
-"""Maximum time to wait for the log's lock, which other writers hold for each of their appends.
-
-Only a process that was stopped in the middle of one, or a disk that hangs, holds it for so long.
-"""
+from . import codec
+from .backend import Durability, Item, LogBackend, Problem
 
 
 class Handle(ABC):
@@ -37,25 +27,29 @@ class Handle(ABC):
 
     def __init__(
         self,
-        path: Path,
+        backend: LogBackend,
+        id: str,
         *,
         durability: Durability = "process",
-        lock_timeout_s: float = LOCK_TIMEOUT_S,
         readonly: bool = False,
         first: dict[str, Any] | None = None,
         joins: bool = False,
     ) -> None:
-        self.id = path.name
-        self.path = path
+        self.id = id
         self.readonly = readonly
         self.durability = durability
-        self._reader = LogReader(path / LOG)
-        self._file = LogFile(self._reader, durability, lock_timeout_s, self._on_new, self._on_own)
-        self._lease = Lease(path, self._file)
+        self.backend_log = backend.log(id, self)
+        """The log in its backend: for the views of this package."""
+        self._backend = backend
         self._first = first
         self._joins = joins
         self._creating = threading.Lock()
         self._places: dict[int, int] = {}
+
+    @property
+    def path(self) -> Path:
+        """The folder of the session. Raises LogError if it is on a server."""
+        return self._backend.folder_of(self.id)
 
     def record(
         self,
@@ -82,7 +76,7 @@ class Handle(ABC):
         """Append one record whose payload was checked."""
         if key is not None or self.readonly or self._first is not None:
             return self.record_many([(type, payload, key)], expect=expect)[-1]
-        records = self._file.append([(type, payload, key)], expect)
+        records = self.backend_log.append([(type, payload, key)], expect)
         self._appended(records)
         return records[-1]
 
@@ -105,21 +99,30 @@ class Handle(ABC):
             codec.check_plain(payload)
         if self._first is not None:
             return self._begin(items, expect)
-        records = self._file.append(items, expect)
+        records = self.backend_log.append(items, expect)
         self._appended(records)
         return records
+
+    def appends_at_once(self, *, has_key: bool = False) -> bool:
+        """Return True if an append now neither waits for the disk nor reads much of the log."""
+        return (
+            self.durability == "process"
+            and self._first is None
+            and self.backend_log.is_current(has_key=has_key)
+        )
 
     def records(self, after: int = -1) -> Iterator[LogRecord]:
         """Yield the records after seq `after`, in order. Does not read what lies before."""
         if self.is_draft:
             return iter(())
         if (place := self._places.get(after)) is not None:
-            return (record for record, _ in self._reader.scan(place) if record.seq > after)
-        return (record for record, _ in self._reader.after(after))
+            return (record for record, _ in self.backend_log.scan(place) if record.seq > after)
+        place = self.backend_log.place_of(after)
+        return (record for record, _ in self.backend_log.scan(place) if record.seq > after)
 
     def tail(self, count: int = 50) -> list[LogRecord]:
         """Return the last records, oldest first, read from the end of the file."""
-        return [] if self.is_draft else self._reader.tail(count)
+        return [] if self.is_draft else self.backend_log.tail(count)
 
     def follow(
         self,
@@ -134,9 +137,10 @@ class Handle(ABC):
         Ends when `stop` returns True, or after `timeout_s` without a new record.
         """
         place, last = self._start_of_following(after)
-        quiet_since = time.monotonic()
+        quiet_since, may_be_new = time.monotonic(), True
         while True:
-            for record, end in self._reader.scan(place) if not self.is_draft else ():
+            is_read = may_be_new and not self.is_draft
+            for record, end in self.backend_log.scan(place) if is_read else ():
                 place = end
                 if record.seq > last:
                     last, quiet_since = record.seq, time.monotonic()
@@ -145,7 +149,14 @@ class Handle(ABC):
                 timeout_s is not None and time.monotonic() - quiet_since >= timeout_s
             ):
                 return
-            time.sleep(poll_s)
+            may_be_new = self.backend_log.wait(poll_s)
+
+    @property
+    def format(self) -> int:
+        """Version of the log format, from the first record."""
+        first = next((record for record, _ in self.backend_log.scan()), None)
+        version = first.payload.get("version") if first is not None else None
+        return version if isinstance(version, int) and first and first.type == "session" else 0
 
     @property
     def is_draft(self) -> bool:
@@ -155,16 +166,16 @@ class Handle(ABC):
     @property
     def has_begun(self) -> bool:
         """False for a draft and for an empty log, which is being created or was left by a crash."""
-        return not self.is_draft and self._reader.size_bytes > 0
+        return not self.is_draft and self.backend_log.bytes_after(0) > 0
 
     @property
     def problems(self) -> list[Problem]:
         """The bytes that reading and appending had to skip or move away so far, with offsets."""
-        return self._reader.problems
+        return self.backend_log.problems
 
     def check(self) -> list[Problem]:
         """Read the whole log and return what is damaged in it, with the records that are lost."""
-        for _ in self._reader.scan() if not self.is_draft else ():
+        for _ in self.backend_log.scan() if not self.is_draft else ():
             pass
         return self.problems
 
@@ -189,49 +200,30 @@ class Handle(ABC):
     def _find_id(self, id: str) -> LogRecord | None:
         if self.is_draft:
             return None
-        place = self._reader.find(lambda _, other: other <= id)
-        match = next((record for record, _ in self._reader.scan(place) if record.id >= id), None)
-        if match is not None and match.id == id:
-            return match
-        # A log that was written by hand may have ids that do not grow.
-        return next((record for record, _ in self._reader.scan() if record.id == id), None)
+        return self.backend_log.find_id(id)
 
     def snapshot(self, name: str) -> tuple[int, bytes] | None:
         """Return a snapshot with its seq, or None when there is none that can be trusted."""
         if self.is_draft:
             return None
-        snapshot = snapshots.read(self.path, name, self._reader)
+        snapshot = self.backend_log.snapshots.read(name)
         if snapshot is None:
             return None
-        self._places = {**dict(list(self._places.items())[-8:]), snapshot.seq: snapshot.offset}
+        self._places = {**dict(list(self._places.items())[-8:]), snapshot.seq: snapshot.place}
         return snapshot.seq, snapshot.data
 
     def put_snapshot(self, name: str, seq: int, data: bytes) -> None:
-        """Store a view as of record `seq`, as a file that can be deleted."""
-        self._put_snapshot(name, seq, data, None)
-
-    def _put_snapshot(
-        self, name: str, seq: int, data: bytes, stamp: tuple[int, int, int, int] | None
-    ) -> None:
-        if self.readonly or self.is_draft or seq < 0:
-            return
-        place = self._reader.line_of(seq)
-        if place is not None:
-            snapshots.write(
-                self.path,
-                name,
-                snapshots.Snapshot(seq, place[0], place[1][:HEAD_BYTES], crc32(data), data, stamp),
-            )
+        """Store a view as of record `seq`. It can be deleted at any time."""
+        if not (self.readonly or self.is_draft or seq < 0):
+            self.backend_log.snapshots.write(name, seq, data, None)
 
     def sync(self) -> None:
         """Wait until everything appended so far is on the disk, whatever the durability."""
         if not self.is_draft:
-            self._file.sync()
+            self.backend_log.sync()
 
     def close(self) -> None:
-        self._lease.release()
-        self._file.close()
-        self._reader.close()
+        self.backend_log.close()
 
     def __enter__(self) -> Self:
         return self
@@ -259,13 +251,14 @@ class Handle(ABC):
                     )
                 try:
                     return self._create_log([("session", self._first, None), *items])[1:]
-                except (Conflict, FileExistsError):
+                except Conflict:
                     if not self._joins:
                         raise Conflict(f"{self.id}: a session with this id exists") from None
                     self._join()
                 except OSError as error:
                     raise LogError(
-                        f"{self.path}: {error.strerror}; the session was not made"
+                        f"{self._backend.name}/{self.id}: {error.strerror}; the session was not"
+                        " made"
                     ) from None
         return self.record_many(items, expect=expect)  # Another thread or process was first.
 
@@ -277,9 +270,9 @@ class Handle(ABC):
         if not self._creating.acquire(blocking=False):  # This thread is creating it.
             return False
         try:
-            with suppress(OSError):
-                if self._first is not None and (self.path / LOG).stat().st_size:
-                    self._join()
+            log = self.backend_log
+            if self._first is not None and log.exists() and log.bytes_after(0) > 0:
+                self._join()
             return self._first is None
         finally:
             self._creating.release()
@@ -296,27 +289,17 @@ class Handle(ABC):
         if self.is_draft:
             return 0, -1 if after is None else after
         if after is None:
-            last = self._reader.tail(1)
+            last = self.backend_log.tail(1)
             after = last[-1].seq if last else -1
-        return (self._reader.find(lambda n, _: n <= after) if after >= 0 else 0), after
-
-    def _on_new(self, records: list[LogRecord] | None, end: int) -> None:
-        """Called under the lock with the records of others and the offset of their end.
-
-        `records` is None when they were too many to read.
-        """
-        self._lease.learn(records)
-        if records is None:
-            self._file.is_gone = not self._reader.is_in_place
-        else:
-            for record in records:
-                if record.type in ("deleted", "restored"):
-                    self._file.is_gone = record.type == "deleted"
+        return self.backend_log.place_of(after), after
 
     @abstractmethod
-    def _on_own(self, records: list[LogRecord], end: int) -> None:
-        """Called under the lock, so in order, with the records of this handle and the offset of
-        their end."""
+    def on_new(self, records: list[LogRecord] | None, end: int) -> None:
+        """See `Listener`."""
+
+    @abstractmethod
+    def on_own(self, records: list[LogRecord], end: int) -> None:
+        """See `Listener`."""
 
     @abstractmethod
     def _appended(self, records: list[LogRecord]) -> None:

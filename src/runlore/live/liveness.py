@@ -3,7 +3,8 @@
 An owner is a process: its pid, its start, its boot, machine and pid namespace, and its last
 heartbeat. On its own machine the system is asked, so that a reused pid is recognised. For other
 machines only the age of the heartbeat is known: their silent sessions are reported, and changed
-from here only when the heartbeat is long over.
+from here only when the heartbeat is long over. On a server an owner with the lease of its session
+is dead when the lease has run out, by the server's clock.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import msgspec
 
 from ..errors import LogError
+from ..model import Plain
 from . import process
 
 if TYPE_CHECKING:
+    from .backend import SessionLog
     from .state import StateHandle
 
 Verdict = Literal["alive", "dead", "silent", "unknown"]
@@ -45,7 +48,7 @@ BOOT_SLACK_S = 120.0
 the same name."""
 
 
-class Owner(msgspec.Struct, frozen=True, kw_only=True):
+class Owner(Plain, frozen=True, kw_only=True):
     """The process that runs a session. Fields that its system did not report are empty."""
 
     pid: int
@@ -93,7 +96,7 @@ def judge(
 ) -> Verdict:
     """Return a verdict on the owner. Only a process of this machine is ever called dead."""
     me = here(now)
-    if (owner.host, owner.machine, owner.space) != (me.host, me.machine, me.space):
+    if not _is_local(owner, me):
         return _by_heartbeat(owner, now, silent_after)
     if owner.boot and me.boot and owner.boot != me.boot:
         return _by_heartbeat(owner, now, silent_after) if _was_heard_since_boot(owner) else "dead"
@@ -103,6 +106,21 @@ def judge(
     # If one of the starts is unknown, the pid decides: a dead session that is called alive is the
     # smaller error.
     return "dead" if started and owner.started and started != owner.started else "alive"
+
+
+def judge_run(
+    session: HasRun, owner: Owner, *, now: datetime | None = None, silent_after: timedelta
+) -> Verdict:
+    """Return a verdict on the owner of a session's run, who may hold its lease."""
+    if not _is_local(owner, here(now)):
+        holder = session.backend_log.lease.run_out()
+        if holder is not None and (holder.pid, holder.host) == (owner.pid, owner.host):
+            return "dead"
+    return judge(owner, now=now, silent_after=silent_after)
+
+
+def _is_local(owner: Owner, me: Owner) -> bool:
+    return (owner.host, owner.machine, owner.space) == (me.host, me.machine, me.space)
 
 
 def is_over(
@@ -132,7 +150,7 @@ def _by_heartbeat(owner: Owner, now: datetime | None, silent_after: timedelta) -
     return "silent" if (now or datetime.now(UTC)) - owner.heartbeat > silent_after else "alive"
 
 
-class Stale(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Stale(Plain, frozen=True, kw_only=True, omit_defaults=True):
     """A session that is marked as running by a `dead` owner, or by a `silent` one on another
     machine."""
 
@@ -151,9 +169,14 @@ class Listed(Protocol):
     def id(self) -> str: ...
 
 
-class HasState(Protocol):
+class HasRun(Protocol):
+    """The parts of a session that are needed."""
+
     @property
     def state(self) -> StateHandle: ...
+
+    @property
+    def backend_log(self) -> SessionLog: ...
 
 
 class Sessions(Protocol):
@@ -161,7 +184,7 @@ class Sessions(Protocol):
 
     def list(self, *, status: str | None = None) -> Iterable[Listed]: ...
 
-    def open(self, id: str, *, readonly: bool = False) -> AbstractContextManager[HasState]: ...
+    def open(self, id: str, *, readonly: bool = False) -> AbstractContextManager[HasRun]: ...
 
 
 def stale(
@@ -178,7 +201,7 @@ def stale(
             state = session.state.current
             if state.status != "active" or state.owner is None:
                 continue
-            verdict = judge(state.owner, now=now, silent_after=silent_after)
+            verdict = judge_run(session, state.owner, now=now, silent_after=silent_after)
             if verdict in ("dead", "silent"):
                 owner, updated = state.owner, state.timestamps.updated_at
                 stale_sessions.append(
@@ -204,7 +227,7 @@ def recover(
     """
     return [
         _mark(store, session, mark, lost_after, now)
-        if is_over(session.owner, lost_after, now=now)
+        if session.verdict == "dead" or is_over(session.owner, lost_after, now=now)
         else session
         for session in stale(store, now=now)
     ]
@@ -219,6 +242,9 @@ def _mark(
 ) -> Stale:
     # Another process holds it, so it is not dead after all.
     with suppress(LogError), store.open(stale_session.session_id) as session:
-        if session.state.recover(stale_session.owner, mark, lost_after=lost_after, now=now):
+        is_dead = stale_session.verdict == "dead"
+        if session.state.recover(
+            stale_session.owner, mark, lost_after=lost_after, now=now, is_dead=is_dead
+        ):
             return msgspec.structs.replace(stale_session, marked=mark)
     return stale_session

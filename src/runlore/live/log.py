@@ -1,4 +1,4 @@
-"""A folder of sessions that agents write themselves: create, open, list, delete.
+"""The sessions that agents write themselves: create, open, list, delete.
 
 The content of a session is the subject of `session.py`.
 """
@@ -8,10 +8,8 @@ from __future__ import annotations
 import os
 import platform
 import re
-import shutil
-import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -20,15 +18,15 @@ from typing import Any, Self
 
 from ..config import load as load_config
 from ..config import make_home
-from ..errors import Conflict, InvalidId, LogError, SessionNotFound
-from ..files.locks import sync_folder
+from ..errors import LogError, SessionNotFound
 from . import codec
-from .handle import LOCK_TIMEOUT_S
-from .index import Index, SessionInfo
+from .backend import LEASE_S, LOCK_TIMEOUT_S, Durability, LogBackend, Problem, SessionInfo
+from .folder.backend import FolderBackend
+from .latest import Branch
 from .liveness import LOST_AFTER, Mark, Stale, recover, stale
-from .log_file import Durability
-from .log_reader import LOG, Problem
-from .session import Branch, LiveSession
+from .names import name_of
+from .session import LiveSession
+from .shared import SharedValues, shared_id
 from .tool_calls import Recovery
 
 __all__ = [
@@ -41,22 +39,20 @@ __all__ = [
     "SessionStore",
 ]
 
-TRASH = ".trash"
 FORMAT = 1
 """Version of the log format. A session whose first record names a later version is read-only."""
-RESERVED = frozenset(
-    {"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(1, 10))}
-)
-"""Device names of Windows. They are reserved with any extension."""
 
 
 class SessionStore:
-    """Sessions in a folder.
+    """Sessions in a folder, or on a PostgreSQL server (`postgresql://USER@HOST/DATABASE`).
 
     `durability` says what an append survives when it returns. `process`: the death of any process,
     kill -9 included. `power`: a loss of power as well. Each append, or each group of concurrent
     appends, then waits for the disk. An append that waits for another process's append longer than
     `lock_timeout_s` raises SessionBusy.
+
+    On a server every append waits for its commit (`power`), and the lease of a holder who is silent
+    for `lease_s` is free for others.
     """
 
     def __init__(
@@ -65,19 +61,27 @@ class SessionStore:
         *,
         durability: Durability = "process",
         lock_timeout_s: float = LOCK_TIMEOUT_S,
+        lease_s: float = LEASE_S,
     ) -> None:
         if durability not in ("process", "power"):
             raise LogError(f"durability {durability!r} must be 'process' or 'power'")
-        if scheme := _scheme().match(os.fspath(path) if path is not None else ""):
-            raise LogError(f"{scheme[1]}: is no kind of session store; give the path of a folder")
         if path is None:
             home = load_config().home
             make_home(home)
             path = home / "live"
-        self.path = Path(path).expanduser().absolute()
-        self.durability: Durability = durability
-        self.lock_timeout_s = lock_timeout_s
-        self._index = Index(self.path)
+        self.backend = _backend_of(os.fspath(path), durability, lock_timeout_s, lease_s)
+        is_folder = isinstance(self.backend, FolderBackend)
+        self.durability: Durability = durability if is_folder else "power"
+
+    @property
+    def name(self) -> str:
+        """What messages call this store. It has no password in it."""
+        return self.backend.name
+
+    @property
+    def path(self) -> Path:
+        """The folder of the sessions. Raises LogError if they are on a server."""
+        return self.backend.path
 
     def create(
         self,
@@ -88,12 +92,15 @@ class SessionStore:
         cwd: str | os.PathLike[str] | None = None,
         api_base: str | None = None,
         agent: str | None = None,
+        parent: str | None = None,
+        call: str | None = None,
         id: str | None = None,
         **extra: Any,
     ) -> LiveSession:
         """Create a session.
 
-        Raises Conflict when the id is in use, InvalidId when it is not valid.
+        That of a subagent names its `parent` session and the tool `call` that started it. Raises
+        Conflict when the id is in use, InvalidId when it is not valid.
         """
         session = self.draft(
             title,
@@ -102,6 +109,8 @@ class SessionStore:
             cwd=cwd,
             api_base=api_base,
             agent=agent,
+            parent=parent,
+            call=call,
             id=id,
             **extra,
         )
@@ -117,6 +126,8 @@ class SessionStore:
         cwd: str | os.PathLike[str] | None = None,
         api_base: str | None = None,
         agent: str | None = None,
+        parent: str | None = None,
+        call: str | None = None,
         id: str | None = None,
         **extra: Any,
     ) -> LiveSession:
@@ -129,16 +140,16 @@ class SessionStore:
         about = {
             "title": title, "provider": provider, "model": model,
             "cwd": None if cwd is None else os.path.abspath(cwd),
-            "api_base": api_base, "agent": agent, **extra,
+            "api_base": api_base, "agent": agent, "parent": parent, "call": call, **extra,
         }  # fmt: skip
         first = {
             "version": FORMAT,
             **{name: value for name, value in about.items() if value is not None},
         }
         codec.check_plain(first)
-        return LiveSession(
-            self, self.folder_of(os.urandom(16).hex() if id is None else id), first=first
-        )
+        id = os.urandom(16).hex() if id is None else id
+        self.check_id(id)
+        return LiveSession(self, id, first=first)
 
     def open(
         self,
@@ -156,16 +167,16 @@ class SessionStore:
         name is given as `take_over`, the lease is taken from them and their next append raises
         LeaseLost.
         """
-        folder = self.folder_of(id)
-        if folder.is_symlink() or not (folder / LOG).is_file():
-            raise SessionNotFound(f"{id}: no such session in {self.path}")
-        session = LiveSession(self, folder, readonly=readonly)
+        self.check_id(id)
+        session = LiveSession(self, id, readonly=readonly)
+        if not session.backend_log.exists():
+            raise SessionNotFound(f"{id}: no such session in {self.name}")
         if not readonly and session.format > FORMAT:
             raise LogError(f"{id}: written by a newer runlore; it can be opened for reading only")
         if exclusive:
             if readonly:
                 raise LogError(f"{id}: a session cannot be opened for reading only and exclusively")
-            session._lease.take(owner or f"{os.getpid()}@{platform.node()}", take_over)
+            session.backend_log.lease.take(owner or f"{os.getpid()}@{platform.node()}", take_over)
         return session
 
     def ensure(self, id: str, **about: Any) -> LiveSession:
@@ -182,25 +193,34 @@ class SessionStore:
         session._joins = True
         return session
 
+    def shared(self, scope: str) -> SharedValues:
+        """Return the values that the sessions of a scope share, such as `app:weather`.
+
+        See `LiveSession.put_values`.
+        """
+        return SharedValues(self.ensure(shared_id(scope)))
+
     def list(
         self,
         *,
         cwd: str | os.PathLike[str] | None = None,
         status: str | None = None,
         agent: str | None = None,
+        where: Mapping[str, Any] | None = None,
         limit: int | None = None,
         offset: int = 0,
     ) -> list[SessionInfo]:
         """Return the sessions, newest first.
 
-        They come from an index. A log that has grown since, whoever wrote it, is read first.
+        `where` compares what `create` and `update_meta` were given, by name; with None, what was
+        not given. The sessions come from an index. A log that has grown since, whoever wrote it, is
+        read first.
         """
-        if not self.path.is_dir():
-            return []
         place = None if cwd is None else os.path.abspath(cwd)
-        return self._index.list(
-            self._look, cwd=place, status=status, agent=agent, limit=limit, offset=offset
-        )
+        return self.backend.list(
+            self._look, cwd=place, status=status, agent=agent, where=where,
+            limit=limit, offset=offset,
+        )  # fmt: skip
 
     def latest(
         self,
@@ -208,8 +228,9 @@ class SessionStore:
         cwd: str | os.PathLike[str] | None = None,
         status: str | None = None,
         agent: str | None = None,
+        where: Mapping[str, Any] | None = None,
     ) -> SessionInfo | None:
-        sessions = self.list(cwd=cwd, status=status, agent=agent, limit=1)
+        sessions = self.list(cwd=cwd, status=status, agent=agent, where=where, limit=1)
         return sessions[0] if sessions else None
 
     def delete(self, id: str) -> None:
@@ -219,48 +240,44 @@ class SessionStore:
         """
         with self.open(id) as session:
             session.record("deleted", {})  # Open handles learn of it at their next append.
-        trash = self.path / TRASH
         try:
-            trash.mkdir(mode=0o700, exist_ok=True)
-            session.path.rename(trash / f"{id}@{time.time_ns()}")
-        except OSError as error:
+            self.backend.discard(id)
+        except LogError:
             with self.open(id) as session:
                 session.record("restored", {})
-            raise LogError(f"{id}: {error.strerror}; it was not deleted") from None
-        self._index.drop(id)
+            raise
 
     def trash(self) -> Sequence[str]:
         """Return the ids in the trash, the last deleted first."""
-        return [name.rpartition("@")[0] for name in self._in_trash()]
+        return self.backend.trash()
 
     def restore(self, id: str) -> LiveSession:
         """Restore the session that was deleted last under this id.
 
         Raises SessionNotFound, or Conflict when the id is in use.
         """
-        target = self.folder_of(id)
-        name = next((name for name in self._in_trash() if name.rpartition("@")[0] == id), None)
-        if name is None:
-            raise SessionNotFound(f"{id}: not in the trash")
-        try:
-            self.move_in(self.path / TRASH / name, target)
-        except OSError as error:
-            raise LogError(f"{id}: {error.strerror}; it was not restored") from None
+        self.check_id(id)
+        self.backend.restore(id)
         session = self.open(id)
         session.record("restored", {})
         return session
 
     def empty_trash(self) -> int:
         """Delete the sessions in the trash for good and return their number."""
-        names = self._in_trash()
-        for name in names:
-            try:
-                shutil.rmtree(self.path / TRASH / name)
-            except OSError as error:
-                raise LogError(
-                    f"{self.path / TRASH / name}: {error.strerror}; it was not deleted"
-                ) from None
-        return len(names)
+        return self.backend.empty_trash()
+
+    def purge(self, id: str) -> None:
+        """Delete a session for good, with what the trash and the index have of it.
+
+        Forks of it are sessions of their own and stay. Raises SessionNotFound.
+        """
+        is_there = True
+        try:
+            self.delete(id)
+        except SessionNotFound:
+            is_there = False
+        if not self.backend.purge(id) and not is_there:
+            raise SessionNotFound(f"{id}: no such session in {self.name}, nor in its trash")
 
     def stale(self) -> Sequence[Stale]:
         """Return the sessions that are marked as running although their owner is not.
@@ -281,12 +298,12 @@ class SessionStore:
 
     def reindex(self) -> None:
         """Rebuild the index. Correctness does not need it: the index is checked at each listing."""
-        self._index.forget()
+        self.backend.reindex()
         self.list(limit=1)
 
     def close(self) -> None:
-        """Close the index. Sessions are closed separately."""
-        self._index.close()
+        """Close what the sessions share. They are closed separately."""
+        self.backend.close()
 
     def __enter__(self) -> Self:
         return self
@@ -299,74 +316,42 @@ class SessionStore:
     ) -> None:
         self.close()
 
-    def folder_of(self, id: str) -> Path:
-        """Return the folder of a session.
-
-        Raises InvalidId for an id that could lead out of the store.
-        """
-        if (
-            not isinstance(id, str)
-            or not _valid().match(id)
-            or id.endswith(".")
-            or id.partition(".")[0].lower() in RESERVED
-        ):
-            raise InvalidId(
-                f"{str(id)[:80]!r} cannot name a session: use up to 128 letters, digits, '.', '_'"
-                " and '-'"
-            )
-        return self.path / id
-
-    def creating(self) -> AbstractContextManager[Callable[[SessionInfo, int], None]]:
-        """Return a context manager for the creation of a session, which keeps the index current."""
-        if not self.path.is_dir():
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if self.durability == "power":
-                sync_folder(self.path.parent)
-        return self._index.creating()
-
-    def make_folder(self, folder: Path) -> None:
-        """Create the folder of a session. Raises Conflict when a session is there.
-
-        A folder without a log was left by a crash during creation and is used.
-        """
-        try:
-            folder.mkdir(mode=0o700)
-        except FileExistsError:
-            log = folder / LOG
-            if folder.is_symlink() or not folder.is_dir() or (log.exists() and log.stat().st_size):
-                raise Conflict(f"{folder.name}: a session with this id exists") from None
-
-    def move_in(self, folder: Path, target: Path) -> None:
-        """Move a folder to its place in the store. Raises Conflict when a session is there.
-
-        An empty folder, left by a crash during creation, is replaced.
-        """
-        if (target / LOG).exists():
-            raise Conflict(f"{target.name}: a session with this id exists")
-        folder.rename(target)
-        if self.durability == "power":
-            sync_folder(self.path)
+    def check_id(self, id: str) -> None:
+        """Raise InvalidId for an id that could lead out of the store."""
+        name_of(id)
 
     def _look(self, id: str) -> tuple[SessionInfo, int] | None:
-        """Return the facts in a log and the number of bytes they cover, or None without a log."""
+        """Return the facts in a log and the place they count to, or None without a log."""
         with suppress(LogError), self.open(id, readonly=True) as session:
-            return session.meta, session.folded_bytes
+            return session.meta, session.folded_to
         return None
 
-    def _in_trash(self) -> Sequence[str]:
-        try:
-            names = os.listdir(self.path / TRASH)
-        except FileNotFoundError:
-            return []
-        return sorted(names, key=lambda name: name.rpartition("@")[2], reverse=True)
+
+def _backend_of(
+    address: str, durability: Durability, lock_timeout_s: float, lease_s: float
+) -> LogBackend:
+    """Return the backend with this address: a folder, unless it has the scheme of a server."""
+    scheme = _scheme().match(address)
+    if scheme is None:
+        return FolderBackend(Path(address).expanduser().absolute(), durability, lock_timeout_s)
+    if scheme[1] not in ("postgresql", "postgres"):
+        # Without the rest, which may have a password.
+        raise LogError(
+            f"{scheme[1]}: is no kind of session store; give the path of a folder, or"
+            " postgresql://USER@HOST/DATABASE"
+        )
+    try:
+        from .postgres.backend import PostgresBackend
+    except ImportError as error:
+        if not (error.name or "psycopg").startswith("psycopg"):
+            raise
+        raise LogError(
+            "sessions on a server need the extra `postgres`: `pip install 'runlore[postgres]'`"
+        ) from None
+    return PostgresBackend(address, lock_timeout_s, lease_s)
 
 
 @cache
 def _scheme() -> re.Pattern[str]:
     """Match the scheme of a URL. A letter alone is a drive of Windows."""
     return re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
-
-
-@cache
-def _valid() -> re.Pattern[str]:
-    return re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")

@@ -1,24 +1,22 @@
-"""Tool outputs that are too long for the log: files named by their hash; head and tail stay inline.
+"""Tool outputs that are too long for the log: blobs named by their hash; head and tail stay inline.
 
-A file is written before the record that names it, so the file of a record is always there. Equal
-outputs share one file.
+A blob is stored before the record that names it, so the blob of a record is always there. Equal
+outputs share one.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
+from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from ..errors import LogError
-from ..files.locks import O_BINARY, sync, sync_folder
+from .backend import Blobs
 
-FOLDER = "outputs"
 MAX_INLINE_BYTES = 64 * 1024
-"""Maximum size of an output in the log. A longer one goes to a file."""
+"""Maximum size of an output in the log. A longer one becomes a blob."""
 EDGE_CHARS = 4096
 """Length of the head and of the tail that stay in the log."""
 FIELDS = ("content", "model_text", "display_text")
@@ -26,20 +24,14 @@ FIELDS = ("content", "model_text", "display_text")
 
 
 class Outputs:
-    def __init__(self, folder: Path, durable: bool) -> None:
-        self.folder = folder / FOLDER
-        self._durable = durable
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
 
     def put(self, data: bytes | str) -> dict[str, Any]:
         """Store an output and return its reference: `{"sha256": …, "size_bytes": …}`."""
         raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
         name = hashlib.sha256(raw).hexdigest()
-        path = self.folder / name
-        if not path.exists():
-            try:
-                self._write(path, raw)
-            except OSError as error:
-                raise LogError(f"{path}: {error.strerror}; the output was not kept") from None
+        self._blobs.put(name, raw)
         return {"sha256": name, "size_bytes": len(raw)}
 
     def get(self, ref: dict[str, Any] | str) -> bytes:
@@ -47,13 +39,16 @@ class Outputs:
         name = ref if isinstance(ref, str) else ref.get("sha256")
         if not isinstance(name, str) or not _hash().match(name):
             raise LogError(f"{str(name)[:80]!r} names no output")
-        try:
-            raw = (self.folder / name).read_bytes()
-        except OSError as error:
-            raise LogError(f"{self.folder / name}: {error.strerror}") from None
+        raw = self._blobs.get(name)
         if hashlib.sha256(raw).hexdigest() != name:
-            raise LogError(f"{self.folder / name}: damaged; it is not what was kept")
+            raise LogError(f"{name}: damaged; it is not what was kept")
         return raw
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Delete outputs for good. Raises LogError when one cannot be deleted."""
+        for name in names:
+            if _hash().match(name):
+                self._blobs.delete(name)
 
     def shorten(self, message: dict[str, Any]) -> dict[str, Any]:
         """Return the message with long tool outputs replaced by head, tail and a reference.
@@ -168,28 +163,6 @@ class Outputs:
             return part
         text, ref = self.shorten_text(part["text"])
         return {**part, "text": text, "output": ref} if ref is not None else part
-
-    def _write(self, path: Path, raw: bytes) -> None:
-        # A draft has no folder before its first record, which comes after the output.
-        self.folder.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.folder.parent.mkdir(mode=0o700, exist_ok=True)
-        self.folder.mkdir(mode=0o700, exist_ok=True)
-        temporary = self.folder / f".{os.getpid()}.{os.urandom(4).hex()}"
-        try:
-            with open(
-                os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_BINARY, 0o600), "wb"
-            ) as file:
-                file.write(raw)
-                file.flush()
-                if self._durable:
-                    sync(file.fileno())
-            temporary.replace(path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
-        if self._durable:
-            sync_folder(self.folder)
-            sync_folder(self.folder.parent)
 
 
 @cache

@@ -14,8 +14,10 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 import msgspec
 
-from ..errors import ModelError
+from ..errors import LogError, ModelError
 from ..model import Value, parse_time
+from ..model.value import check_types
+from .codec import check_plain
 from .liveness import Owner
 
 STATE_VERSION = "2.0"
@@ -43,6 +45,7 @@ class SessionTimestamps(Value, frozen=True, kw_only=True):
     paused_at_time: datetime | None = None
 
     def __post_init__(self) -> None:
+        check_types(self)
         for name in self.TIMES:
             moment: datetime | None = getattr(self, name)
             if moment is not None and moment.tzinfo is not UTC:
@@ -138,6 +141,7 @@ class SessionState(Value, frozen=True, kw_only=True):
     worker_configured: bool = False
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.status not in STATUSES:
             raise ModelError(f"status {self.status!r} is not one of {', '.join(get_args(Status))}")
         is_over, times = self.status in FINISHED, self.timestamps
@@ -191,7 +195,7 @@ class SessionState(Value, frozen=True, kw_only=True):
         return {
             "paused_at": target,
             "resume_from": target,
-            "data_buffer": plain(self.data_buffer),
+            "data_buffer": as_json(self.data_buffer),
             "execution_path": list(progress.path),
             "node_visit_counts": dict(progress.node_visit_counts),
         }
@@ -261,7 +265,19 @@ def _bare(part: Value) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return the value as JSON would give it back, sharing nothing.
+    """Return the value as JSON gives it back, sharing nothing.
+
+    Raises ModelError for bytes, times and other values that would come back as something else.
+    """
+    try:
+        check_plain({"value": value})
+    except LogError as error:
+        raise ModelError(f"a value cannot be written as JSON: {error}") from None
+    return as_json(value)
+
+
+def as_json(value: Any) -> Any:
+    """Return the value of another system as JSON has it, with its times as texts.
 
     Raises ModelError if it is not JSON.
     """

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from ..model import LogRecord
+from ..model import LogRecord, Plain
 from . import run_records
 from .run import (
     FINISHED,
@@ -59,7 +59,7 @@ LEADS_TO: dict[str, str] = {
 }
 
 
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+class Refusal(Plain, frozen=True, kw_only=True):
     """A record that was refused."""
 
     seq: int

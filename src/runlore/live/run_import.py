@@ -21,8 +21,8 @@ from .run import (
     SessionState,
     SessionTimestamps,
     Status,
+    as_json,
     local_time,
-    plain,
 )
 
 OLD_STATUS: dict[str, Status] = {
@@ -94,7 +94,7 @@ def from_execution_result(
             output=_object(result, "output"),
         ),
         data_buffer=_buffer(_get(result, "session_state", None)),
-        input_data=plain(dict(input_data or {})),
+        input_data=as_json(dict(input_data or {})),
     )
     return _over(known, previous) if previous is not None else known
 
@@ -240,14 +240,14 @@ def _object(source: Any, name: str) -> dict[str, Any]:
         return {}
     if not isinstance(value, Mapping):
         raise ModelError(f"{name} must be an object, not {type(value).__name__}")
-    copied: dict[str, Any] = plain(dict(value))
+    copied: dict[str, Any] = as_json(dict(value))
     return copied
 
 
 def _dumps(values: Any) -> tuple[dict[str, Any], ...]:
     """Return problems or decisions as plain data, from pydantic objects, other objects, or
     mappings."""
-    return tuple(plain(_dump(value)) for value in values or ())
+    return tuple(as_json(_dump(value)) for value in values or ())
 
 
 def _dump(value: Any) -> dict[str, Any]:

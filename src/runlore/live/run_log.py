@@ -25,7 +25,7 @@ from ..errors import (
     ModelError,
     SessionBusy,
 )
-from ..model import LogRecord
+from ..model import LogRecord, Plain
 from . import run_records
 from .run import SessionState, Status
 from .run_fold import FOLD_VERSION, Folding, Refusal, RunView, begin
@@ -59,7 +59,7 @@ class Log(Protocol):
     def put_snapshot(self, name: str, seq: int, data: bytes) -> None: ...
 
 
-class Transition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Transition(Plain, frozen=True, kw_only=True, omit_defaults=True):
     """One change of status, with its place in the log."""
 
     seq: int
@@ -193,6 +193,11 @@ class RunLog:
                     SNAPSHOT, folding.seq, msgspec.msgpack.encode((FOLD_VERSION, folding.view()))
                 )
             self._saved = folding.seq
+
+    def start_over(self) -> None:
+        """Forget the view: the next access folds the log, or continues from a snapshot."""
+        with self._lock:
+            self._follower, self._folding, self._saved = Follower(self.log), None, -1
 
     def _caught_up(self, *, is_saving: bool = True) -> Folding:
         """Return the fold at the end of the log."""

@@ -1,102 +1,61 @@
-"""Follows a log for the records of its run, without decoding the others.
-
-Most of a log is conversation. A line of another view is recognised by its first bytes and skipped.
-"""
+"""Follows a log for records of some types, without decoding the others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from ..model import LogRecord
-from . import codec
-from .log_reader import HEAD_BYTES, LogReader
 
 if TYPE_CHECKING:
     from .run_log import Log
 
-CHUNK_BYTES = 1 << 18
-"""Size of a read. Larger reads are not faster, and smaller ones cost a call each."""
-ONE, TYPE, OURS = b'{"n":', b'"t":"', (b"state.", b"checkpoint")
-"""Beginning of a line with one record; the bytes in front of its type; the types of this view."""
+RUN = frozenset({"state.", "checkpoint", "checkpoint."})
+"""The types of the records of a run."""
 
 
 class Follower:
-    """Yields the new records of a run, each time from where the last call ended."""
+    """Yields new records of some types, each time from where the last call ended.
 
-    def __init__(self, log: Log) -> None:
+    A type that ends with a dot stands for all types that begin with it; None for all.
+    """
+
+    def __init__(self, log: Log, types: Collection[str] | None = RUN) -> None:
         self._log = log
+        self._types = types
         self._place: int | None = None
 
-    def new(self, after: int) -> Iterator[LogRecord]:
-        """Yield the records of the run after seq `after`, in order, and the last record of the log.
+    def bytes_left(self) -> int:
+        """Return the number of bytes that were not read yet.
 
-        Other records may be among them.
+        It is negative if the log has lost what was read, by a loss of power.
         """
-        reader = getattr(self._log, "_reader", None)
+        backend = getattr(self._log, "backend_log", None)
+        if backend is None or getattr(self._log, "is_draft", False):
+            return 0
+        left: int = backend.bytes_after(self._place or 0)
+        return left
+
+    def new(self, after: int) -> Iterator[LogRecord]:
+        """Yield the records after seq `after`, in order, and the last record of the log.
+
+        Records of other types may be among them.
+        """
+        backend = getattr(self._log, "backend_log", None)
         # Another implementation of a log: it offers only records.
-        if not isinstance(reader, LogReader):
+        if backend is None:
             yield from self._log.records(after=after)
             return
         if getattr(self._log, "is_draft", False):
             return
         if self._place is None:
-            self._place = reader.find(lambda seq, _: seq <= after) if after >= 0 else 0
-        size = CHUNK_BYTES
-        while data := reader.read(self._place, size):
-            end = data.rfind(b"\n") + 1
-            if not end and len(data) < size:
-                break  # The line is still being written.
-            size = CHUNK_BYTES if end else size * 4
-            for start, stop in _places(data, end):
-                yield from (
-                    record
-                    for record in reader.decode(data[start:stop], self._place + start)
-                    if record.seq > after
-                )
-            self._place += end
-
-
-def _places(data: bytes, end: int) -> list[tuple[int, int]]:
-    """Return the ranges of the lines to decode: those that may belong to the run, and the last one.
-
-    The last line is needed for its seq.
-    """
-    if not end:
-        return []
-    last = data.rfind(b"\n", 0, end - 1) + 1
-    ranges = _by_heads(data, end, last)
-    return sorted({*(_by_marks(data, end) if ranges is None else ranges), (last, end - 1)})
-
-
-def _by_heads(data: bytes, end: int, last: int) -> list[tuple[int, int]] | None:
-    """Find them by the bytes in front of each payload.
-
-    None if lines hold several records, or were joined by a lost line end.
-    """
-    one, other = codec.head(data[:HEAD_BYTES]), codec.head(data[last : last + HEAD_BYTES])
-    if one is None or other is None or other[0] - one[0] + 1 != data.count(b"\n", 0, end):
-        return None
-    ranges, start = [], 0
-    while start < end:
-        stop = data.find(b"\n", start, end)
-        place = data.find(TYPE, start, min(stop, start + HEAD_BYTES))
-        if place < 0 or not data.startswith(ONE, start):
-            return None
-        if data.startswith(OURS, place + len(TYPE)):
-            ranges.append((start, stop))
-        start = stop + 1
-    return ranges
-
-
-def _by_marks(data: bytes, end: int) -> Iterator[tuple[int, int]]:
-    """Find them by their types, anywhere in a line.
-
-    Inside a text the quotes would be escaped; a false match only costs one decoding.
-    """
-    for kind in OURS:
-        place = data.find(TYPE + kind, 0, end)
-        while place >= 0:
-            stop = data.find(b"\n", place, end)
-            yield data.rfind(b"\n", 0, place) + 1, stop
-            place = data.find(TYPE + kind, stop, end)
+            self._place = backend.place_of(after)
+        found = (
+            backend.scan(self._place)
+            if self._types is None
+            else backend.scan_types(self._place, self._types)
+        )
+        for record, end in found:
+            if record.seq > after:
+                yield record
+            self._place = end

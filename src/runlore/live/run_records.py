@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from ..model import Plain
 from .liveness import Mark, Owner
 from .run import Quality, Status
 
@@ -153,7 +154,7 @@ class Pruned(Payload, frozen=True, kw_only=True, omit_defaults=True):
     ids: tuple[str, ...]
 
 
-class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Checkpoint(Plain, frozen=True, kw_only=True, gc=False):
     """A point that a run can go back to."""
 
     id: str

@@ -8,29 +8,30 @@ files of their own.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-import msgspec
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import LogError
 from ..model import LogRecord, parse_time
 from . import codec
+from .backend import Item, SessionInfo
+from .folds import Fold, View
 from .fork import fork
-from .handle import Handle
-from .index import SessionInfo
+from .latest import Branch, find_branches, last_nodes, last_usage
 from .liveness import here, judge
-from .log_file import Item
-from .outputs import Outputs
+from .recorder import Recorder, RecordRef
+from .redaction import MARKS, hashes, redacted
+from .shared import SessionValues
 from .skills import SkillLog, SkillRun
 from .state import StateHandle
+from .streams import Stream
 from .tool_calls import Recovery, find_fates
 from .tree import MESSAGES, Tree
-from .tree_fold import SNAPSHOT, TreeFold
+from .tree_fold import TreeFold
 from .views import (
     COMPACT_AT,
+    OPEN,
     Conversation,
     Entry,
     Message,
@@ -45,59 +46,50 @@ if TYPE_CHECKING:
     from .log import SessionStore
 
 DEFAULT_TITLE = "New chat"
-SNAPSHOT_EVERY = 16_000
+SNAPSHOT_EVERY = 4000
 """Records between two snapshots of the view."""
 SAVE_RUN_EVERY = 2000
 """Records between two snapshots of the state of a run."""
 SNAPSHOT_AT_CLOSE = 100
 """Minimum number of new records for a snapshot when the session is closed."""
 INDEX_EVERY_S = 1.0
-FIRST_BYTES = 1 << 14
+FOLD_STEP_BYTES = 1 << 16
+"""Number of bytes that an append folds in passing, if the handle has not read the log."""
 MAX_FOLD_BYTES = 1 << 25
 """Maximum number of bytes that are folded in passing, for the list of sessions.
 
 A longer rest waits until someone reads the conversation.
 """
 
-RecordRef = LogRecord | int | str
-"""A record, its seq or its id."""
+INFO_NAMES = ("provider", "model", "cwd", "api_base", "agent", "parent", "call", "origin")
+"""Names in the first record that are fields of a SessionInfo. Others are in its `extra`."""
+
+V = TypeVar("V", bound=View)
 
 
-class Branch(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of the conversation; `rewind(to=branch.tip)` goes there."""
-
-    tip: str
-    """Its last record, which `rewind` takes."""
-    seq: int
-    parent: int
-    """The record at which it left another line, or -1."""
-    messages: int
-    is_active: bool
-    ts: datetime
-
-
-class LiveSession(Handle):
+class LiveSession(Recorder):
     """An open session. A SessionStore creates it."""
 
     def __init__(
         self,
         store: SessionStore,
-        path: Path,
+        id: str,
         *,
         readonly: bool = False,
         first: dict[str, Any] | None = None,
         joins: bool = False,
     ) -> None:
         super().__init__(
-            path,
+            store.backend,
+            id,
             durability=store.durability,
-            lock_timeout_s=store.lock_timeout_s,
             readonly=readonly,
             first=first,
             joins=joins,
         )
         self._store = store
-        self._fold = TreeFold(path, self._reader, self._file, Tree() if first is not None else None)
+        self._fold = TreeFold(self.backend_log, Tree() if first is not None else None)
+        self._has_written = False
         self._indexed_at = 0.0
         self._indexed_change = -1
         self._state: StateHandle | None = None
@@ -105,7 +97,8 @@ class LiveSession(Handle):
         self._run: StateHandle | None = None
         self._run_saved = -1
         self._status: tuple[int, str | None] = (-1, None)
-        self._outputs = Outputs(path, self.durability == "power")
+        self._folds: list[Fold[Any]] = []
+        self._values = SessionValues(self, store)
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────
 
@@ -142,6 +135,13 @@ class LiveSession(Handle):
             for message, name in zip(messages, keys, strict=True)
         ]
         return self.record_many(items, expect=expect)
+
+    def stream(self, role: str = "assistant", *, key: str | None = None) -> Stream:
+        """Append a message while it arrives: `with session.stream() as stream: stream.text("…")`.
+
+        The whole message is appended at the end, with the `key`.
+        """
+        return Stream(self, role, key)
 
     def rewind(self, to: RecordRef | None = None, *, before: RecordRef | None = None) -> LogRecord:
         """Go back, or to another branch.
@@ -181,7 +181,7 @@ class LiveSession(Handle):
         seq = self._view().seq if upto is None else self.find(upto).seq
         view = self.conversation(whole=False)
         for call in view.open_calls:
-            if call.fate in ("running", "waiting"):
+            if call.fate in OPEN:
                 seq = min(seq, self.find(call.record).seq - 1)
         covered = [
             entry for entry in view.entries if entry.record is not None and entry.record.seq <= seq
@@ -199,8 +199,29 @@ class LiveSession(Handle):
         """Empty the view. The log keeps everything, and a rewind restores it."""
         return self.record("clear", {})
 
-    def set_title(self, title: str) -> LogRecord:
-        return self.record("title", {"title": title})
+    def redact(self, record: RecordRef, replacement: Mapping[str, Any] | None = None) -> LogRecord:
+        """Remove the content of a record for good, and return what is left of it.
+
+        It is overwritten in the log; outputs that only it refers to and saved views are deleted. A
+        `replacement` for the payload must not be longer. Raises LogError when it is, and for a
+        damaged record. A process that has the session open may still hold the content in memory.
+        """
+        old = self.find(record)
+        if self.readonly:
+            raise LogError(f"{self.id}: opened for reading only")
+        given = None if replacement is None else dict(replacement)
+        if given is not None:
+            codec.check_plain(given)
+        payloads = [redacted(old, mark) for mark in MARKS] if given is None else [given]
+        new = self.backend_log.overwrite(old.seq, payloads)
+        in_use = {name for record in self.records() for name in hashes(record.payload)}
+        self._outputs.drop(set(hashes(old.payload)) - in_use)
+        self.record("redacted", {"record": old.id, "seq": old.seq, "type": old.type})
+        self.backend_log.snapshots.delete_all()
+        self._start_over()
+        self._update_index()
+        self._backend.scrub()
+        return new
 
     def fork(
         self,
@@ -221,57 +242,40 @@ class LiveSession(Handle):
             copy.state.pause(reason=f"forked from {self.id}")
         return copy
 
-    def tool_started(
-        self,
-        call_id: str,
-        name: str = "",
-        input: Any = None,
-        *,
-        replay: Literal["never", "safe"] = "never",
-    ) -> LogRecord:
-        """Record that a tool is about to run. Call it first, so that a crash leaves no doubt.
+    def put_values(
+        self, values: Mapping[str, Any] | None = None, /, *, delete: Iterable[str] = ()
+    ) -> None:
+        """Set named values, and delete others.
 
-        `replay` says whether the call may be run twice.
+        Names that begin with `app:` or `user:` are shared with the other sessions of the app or
+        user, which the metadata `app` and `user` name; those with `temp:` are not stored. Others
+        are values of this session, as `state.put` writes them. Each scope is one record.
         """
-        owner = msgspec.to_builtins(here())
-        return self.record(
-            "tool_started",
-            {"call_id": call_id, "name": name, "input": input, "replay": replay, "owner": owner},
-        )
+        self._values.put(values or {}, delete)
 
-    def tool_waiting(self, call_id: str, reason: str = "approval") -> LogRecord:
-        """Record that the call waits for someone. It does not count as interrupted."""
-        return self.record("tool_waiting", {"call_id": call_id, "reason": reason})
-
-    def tool_finished(
-        self, call_id: str, output: Any = None, *, is_error: bool = False
-    ) -> LogRecord:
-        """Record the output of a tool.
-
-        The view shows this output until the result is appended as a message.
-        """
-        shown, ref = self._outputs.shorten_output(output)
-        payload = {"call_id": call_id, "output": shown, "is_error": is_error}
-        return self.record("tool_finished", {**payload, "whole": ref} if ref else payload)
-
-    def put_output(self, data: bytes | str) -> dict[str, Any]:
-        """Store something large beside the log and return a reference to it."""
-        return self._outputs.put(data)
-
-    def output(self, ref: dict[str, Any] | str) -> bytes:
-        return self._outputs.get(ref)
+    def values(self) -> dict[str, Any]:
+        """Return the values of `put_values`, those that other sessions share included."""
+        return self._values.all()
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────
 
     def messages(
-        self, *, repaired: bool = True, partial: bool = True, whole: bool = True
+        self,
+        *,
+        last: int | None = None,
+        repaired: bool = True,
+        partial: bool = True,
+        whole: bool = True,
     ) -> list[Message]:
         """Return the messages for the model, as they were appended.
 
-        Without `whole`, of long tool outputs only head and tail. Writes nothing: open calls are
-        closed in the view only.
+        With `last`, only so many from the end, which takes the time of so many. Without `whole`, of
+        long tool outputs only head and tail. Writes nothing: open calls are closed in the view
+        only.
         """
         position = self._view().seq
+        if last is not None:
+            return self._last(position, last, repaired, partial, whole)
         mark, nodes = self._visible(position)
         if are_plain(nodes):
             return [*summary_of(mark), *[node.payload for node in nodes]]
@@ -299,24 +303,10 @@ class LiveSession(Handle):
 
     def branches(self) -> list[Branch]:
         """Return every line of the conversation, ordered by its last record."""
-        tree = self._view()
-        head = tree.last_node(tree.seq)
-        branches = []
-        for tip, parent, count in sorted(tree.tips()):
-            record = self._find_seq(tip)
-            if record is None:
-                self._fold.start_over()
-                return self.branches()
-            branches.append(
-                Branch(
-                    tip=record.id,
-                    seq=tip,
-                    parent=parent,
-                    messages=count,
-                    is_active=tip == head,
-                    ts=record.ts,
-                )
-            )
+        branches = find_branches(self._view(), self._find_seq)
+        if branches is None:
+            self._fold.start_over()
+            return self.branches()
         return branches
 
     def recover(self) -> Recovery:
@@ -328,13 +318,29 @@ class LiveSession(Handle):
     ) -> bool:
         """Return True if the context is nearly full.
 
-        The default for `usage` is that of the last message in view that has one.
+        The default for `usage` is the last in view: of a message, or of `model_finished`.
         """
-        if usage is None:
-            shown = self.messages(repaired=False, whole=False)
-            views = (message.get("usage") for message in reversed(shown))
-            usage = next((last for last in views if isinstance(last, dict)), None)
-        return should_compact(usage, window, threshold)
+        return should_compact(
+            usage or last_usage(self._view(), self.backend_log, self._find_seq), window, threshold
+        )
+
+    def fold(
+        self,
+        name: str,
+        view: type[V],
+        *,
+        types: Collection[str] | None = None,
+        version: int = 1,
+    ) -> Fold[V]:
+        """Return a cursor over this log whose `value` is a `view`, up to date at each access.
+
+        `view` is a class with a method `add(record)`. It gets the records of these `types`, in
+        order; a type that ends with a dot stands for all that begin with it, None for all. Under
+        the `name` the value is saved for the next process; another `version` starts over.
+        """
+        fold = Fold(self, name, view, types, version, saves=not self.readonly)
+        self._folds.append(fold)
+        return fold
 
     @property
     def meta(self) -> SessionInfo:
@@ -345,10 +351,7 @@ class LiveSession(Handle):
         now = datetime.now(UTC)
         about.pop("title", None)
         about.pop("version", None)
-        known = {
-            name: about.pop(name, None)
-            for name in ("provider", "model", "cwd", "api_base", "agent", "origin")
-        }
+        known = {name: about.pop(name, None) for name in INFO_NAMES}
         facts: dict[str, Any] = {
             name: value
             for name, value in known.items()
@@ -365,22 +368,9 @@ class LiveSession(Handle):
         )  # fmt: skip
 
     @property
-    def folded_bytes(self) -> int:
-        """Number of bytes of the log that `meta` and the other views cover."""
+    def folded_to(self) -> int:
+        """The place in the log up to which `meta` and the other views count."""
         return self._fold.end
-
-    @property
-    def format(self) -> int:
-        """Version of the log format, from the first record."""
-        line, end, _ = self._reader.read(0, FIRST_BYTES).partition(b"\n")
-        if not end:  # The first line is longer: it also holds the records of the first append.
-            line = next((lines[0] for _, lines in self._reader.blocks()), b"")
-        try:
-            first = codec.decode(line)[0]
-        except (codec.Damaged, IndexError):
-            return 0
-        version = first.payload.get("version")
-        return version if isinstance(version, int) else 0
 
     @property
     def state(self) -> StateHandle:
@@ -401,8 +391,11 @@ class LiveSession(Handle):
         return self.skills.run(name, **about)
 
     def close(self) -> None:
-        self._lease.release()
-        if self._indexed_at:  # This handle has written.
+        self.backend_log.lease.release()
+        if self._has_written:
+            for fold in self._folds:
+                if fold.unsaved >= SNAPSHOT_AT_CLOSE:
+                    fold.save()
             self._update_index()
             if (
                 self._fold.tree is not None
@@ -411,18 +404,17 @@ class LiveSession(Handle):
                 self._save()
                 if self._fold.tree.state_seq >= 0:
                     self._save_run()
-            self._indexed_at = 0.0
+            self._has_written = False
+        self._values.close()
         super().close()
 
     # ── internals ─────────────────────────────────────────────────────────────────────────────────
 
     def _create_log(self, items: Sequence[Item]) -> list[LogRecord]:
-        with self._store.creating() as add_to_index:
-            self._store.make_folder(self.path)
-            self._file.create()
-            # When two handles create it at the same time, only one may be first.
-            records = self._file.append(items, -1)
+        with self._backend.creating() as add_to_index:
+            records = self.backend_log.create(items)
             self._first = None
+            self._has_written = True
             self._indexed_at, self._indexed_change = time.monotonic(), self._view().changed
             add_to_index(self.meta, self._fold.end)
         return records
@@ -430,6 +422,10 @@ class LiveSession(Handle):
     def _join(self) -> None:
         super()._join()
         self._fold.drop()
+
+    def stored_payload(self, type: str, payload: dict[str, Any]) -> dict[str, Any]:
+        """Return a payload as its record has it. Raises LogError for a message that is none."""
+        return self._check_message(payload) if type in ("message", "partial") else payload
 
     def _check_message(self, message: Mapping[str, Any]) -> dict[str, Any]:
         stored = (
@@ -457,9 +453,34 @@ class LiveSession(Handle):
             self._fold.start_over()
             return self._visible(position)
         nodes = [
-            record for low, high in ranges for record in self._reader.collect(low, high, MESSAGES)
+            record
+            for low, high in ranges
+            for record in self.backend_log.collect(low, high, MESSAGES)
         ]
         return record, nodes
+
+    def _last(
+        self, position: int, last: int, repaired: bool, partial: bool, whole: bool
+    ) -> list[Message]:
+        """Return the last messages, from no more of the log than they need."""
+        _, ranges = self._view().visible(position)
+        for nodes in last_nodes(self.backend_log, ranges, last):
+            view = self._assemble(position, None, nodes, repaired, partial, whole)
+            if len(view.entries) >= last:
+                return view.messages[len(view.entries) - last :]
+        view = self._assemble(position, *self._visible(position), repaired, partial, whole)
+        return view.messages[max(0, len(view.entries) - last) :]
+
+    def _start_over(self) -> None:
+        """Forget all views of the log."""
+        self._fold.start_over()
+        for fold in self._folds:
+            fold.start_over()
+        for run in (self._state, self._run):
+            if run is not None:
+                run.start_over()
+        if self._skills is not None:
+            self._skills.start_over()
 
     def _assemble(
         self,
@@ -492,7 +513,7 @@ class LiveSession(Handle):
         if not tree.has_ledger and not is_elsewhere:
             return calls
         return find_fates(
-            self._reader,
+            self.backend_log,
             calls,
             seq,
             position,
@@ -504,9 +525,9 @@ class LiveSession(Handle):
     def _runs_elsewhere(self) -> bool:
         """Return True if another live process works on this session: it holds the lease or owns the
         run."""
-        if self._lease.is_ours:
+        if self.backend_log.lease.is_ours:
             return False
-        if self._lease.holder() is not None:
+        if self.backend_log.lease.holder() is not None:
             return True
         if self._view().state_seq < 0:
             return False
@@ -519,15 +540,21 @@ class LiveSession(Handle):
         """Return the fold of the log as it is now."""
         return self._fold.current(self.is_draft)
 
-    def _on_own(self, records: list[LogRecord], end: int) -> None:
+    def on_own(self, records: list[LogRecord], end: int) -> None:
         self._fold.add_own(records, end)
 
-    def _on_new(self, records: list[LogRecord] | None, end: int) -> None:
-        super()._on_new(records, end)
+    def on_new(self, records: list[LogRecord] | None, end: int) -> None:
         self._fold.add_new(records, end, self.is_draft)
 
     def _appended(self, records: list[LogRecord]) -> None:
-        tree = self._fold.tree if self._fold.tree is not None else self._first_fold(records[0].seq)
+        self._has_written = True
+        tree = self._fold.tree
+        if tree is None or tree.seq < records[-1].seq:
+            # A handle that was opened to append and reads nothing: it folds a part with each.
+            if not self._fold.advance(FOLD_STEP_BYTES) or self._fold.tree is None:
+                return
+            tree = self._fold.tree
+            self._indexed_change = tree.changed if tree.changed < records[0].seq else -1
         if tree.seq - self._fold.saved_seq >= SNAPSHOT_EVERY:
             self._save()
         if tree.state_seq >= 0 and tree.seq - self._run_saved >= SAVE_RUN_EVERY:
@@ -537,24 +564,13 @@ class LiveSession(Handle):
             self._indexed_at, self._indexed_change = now, tree.changed
             self._update_index()
 
-    def _first_fold(self, seq: int) -> Tree:
-        """Return the fold of a handle that was opened to append and has read nothing yet."""
-        with self._file.mutex:
-            # Another thread was first, and may have folded more since.
-            if self._fold.tree is not None:
-                return self._fold.tree
-            tree = self._fold.load()
-            if self._reader.size_bytes - self._fold.end <= MAX_FOLD_BYTES:
-                self._view()
-            self._indexed_change = tree.changed if tree.changed < seq else -1
-            return tree
-
     def _save(self) -> None:
-        self._put_snapshot(SNAPSHOT, *self._fold.snapshot())
+        if not (self.readonly or self.is_draft):
+            self._fold.save()
 
     def _update_index(self) -> None:
-        if self._reader.size_bytes - self._fold.end <= MAX_FOLD_BYTES:
-            self._store._index.update(self.meta, self._fold.end)
+        if self.backend_log.bytes_after(self._fold.end) <= MAX_FOLD_BYTES:
+            self._backend.update(self.meta, self._fold.end)
 
     def _status_now(self, tree: Tree) -> str | None:
         if tree.state_seq >= 0 and self._status[0] != tree.state_seq:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from ..errors import ModelError
-from ..model import LogRecord, Usage, parse_time
+from ..model import LogRecord, Plain, Usage, parse_time
 
 Status = Literal["running", "pass", "fail", "skip", "unknown"]
 """`running`: begun, without an end in the log.
@@ -37,7 +37,7 @@ The latest are stored, because the last one decides; the others are counted.
 """
 
 
-class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Check(Plain, frozen=True, kw_only=True, omit_defaults=True):
     """Evidence for a result: an exit code, a test, a person.
 
     A model's opinion of its own work is none.
@@ -50,7 +50,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     detail: str | None = None
 
 
-class SkillAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SkillAttempt(Plain, frozen=True, kw_only=True, omit_defaults=True):
     """One try within an invocation, by one model.
 
     `verified` has three values: True (all checks passed), False (one did not), None (nothing was
@@ -75,10 +75,10 @@ class SkillAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     usd: float | None = None
     is_open: bool = False
     """Begun, without an end in the log."""
-    extra: dict[str, Any] = {}
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class SkillEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SkillEntry(Plain, frozen=True, kw_only=True, omit_defaults=True):
     """One invocation of a skill, with its attempts.
 
     `timestamp` is its start; `model_used` is the model of the last attempt.
@@ -102,7 +102,7 @@ class SkillEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: str | None = None
     error: str | None = None
     duration_ms: int | None = None
-    extra: dict[str, Any] = {}
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def verified(self) -> bool | None:

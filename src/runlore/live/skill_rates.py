@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-import msgspec
-
 from ..errors import ModelError
+from ..model import Plain
 from .skill_fold import SkillAttempt, SkillEntry, Status
 
 REFUSED = frozenset({"escalate", "error"})
@@ -21,7 +20,7 @@ HISTORY_ENTRIES, HISTORY_CHARS, LINE_CHARS = 20, 8000, 300
 """Limits that leave room in a prompt: number of entries, characters, characters per line."""
 
 
-class Rate(msgspec.Struct, frozen=True, kw_only=True):
+class Rate(Plain, frozen=True, kw_only=True):
     """The results of a model at a skill.
 
     An invocation counts once for each model that tried it, with the result of that model's last

@@ -208,6 +208,10 @@ class SkillLog:
             self._save(self._view)
         return self._view
 
+    def start_over(self) -> None:
+        """Forget the view: the next access folds the log, or continues from a snapshot."""
+        self._view, self._saved = None, -1
+
     def _from_snapshot(self) -> SkillsView:
         snapshot = self._log.snapshot(SNAPSHOT)
         try:

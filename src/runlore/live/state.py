@@ -35,6 +35,7 @@ from .run import (
     SessionState,
     SessionTimestamps,
     Status,
+    as_json,
     plain,
 )
 from .run_fold import Folding, Refusal, RunView, fold, fold_all
@@ -107,7 +108,7 @@ class StateHandle(RunLog):
 
         It gets no owner and keeps none of its checkpoints.
         """
-        self.append("state.adopted", run_records.Adopted(state=plain(state.to_dict())))
+        self.append("state.adopted", run_records.Adopted(state=as_json(state.to_dict())))
         return self.current
 
     def pause(
@@ -181,17 +182,16 @@ class StateHandle(RunLog):
         *,
         lost_after: timedelta | None = LOST_AFTER,
         now: datetime | None = None,
+        is_dead: bool = False,
     ) -> bool:
         """Mark the run of this owner if it is dead and was not replaced.
 
-        Return True if it was marked.
-
-        See `liveness.recover`.
+        Return True if it was marked. `is_dead` says that the caller knows; see `liveness.recover`.
         """
         state = self.current
         if state.status != "active" or not owner.is_same(state.owner) or state.owner is None:
             return False
-        if not is_over(state.owner, lost_after, now=now):
+        if not is_dead and not is_over(state.owner, lost_after, now=now):
             return False
         heard = (
             f", last heard of at {owner.heartbeat:%Y-%m-%d %H:%M:%S} UTC" if owner.heartbeat else ""
@@ -275,7 +275,7 @@ class StateHandle(RunLog):
         """
         try:
             payload = msgspec.convert(
-                {**plain(fields), "extra": plain(dict(extra or {}))}, _Description
+                {**as_json(fields), "extra": plain(dict(extra or {}))}, _Description
             )
         except ValueError as error:
             raise ModelError(f"describe: {error}") from None

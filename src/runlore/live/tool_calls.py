@@ -1,26 +1,25 @@
-"""The fate of tool calls, from the records `tool_started`, `tool_waiting` and `tool_finished`.
+"""The fate of tool calls, from the records `tool_started`, `tool_waiting`, `tool_decided` and
+`tool_finished`.
 
-It is looked up only for calls that have no result in view. Other lines are recognised by their
-bytes and not decoded.
+It is looked up only for calls that have no result in view. Other records are not decoded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from ..model import LogRecord
+from ..model import LogRecord, Plain
+from .backend import SessionLog
 from .liveness import Owner, judge
-from .log_reader import LogReader
 from .views import Fate, ToolCall
 
-MARK = b'"t":"tool_'
-TYPES = frozenset({"tool_started", "tool_waiting", "tool_finished"})
+TYPES = frozenset({"tool_started", "tool_waiting", "tool_decided", "tool_finished"})
 
 
-class Recovery(msgspec.Struct, frozen=True):
+class Recovery(Plain, frozen=True):
     """The calls that have no result in the conversation after a crash, by what is known of them."""
 
     calls: list[ToolCall]
@@ -38,13 +37,28 @@ class Recovery(msgspec.Struct, frozen=True):
         return self.of("not_started")
 
     @property
+    def waiting(self) -> list[ToolCall]:
+        """Calls that someone has yet to decide about."""
+        return self.of("waiting")
+
+    @property
+    def approved(self) -> list[ToolCall]:
+        """Calls that were approved and have not begun. `decision` is what was said."""
+        return self.of("approved")
+
+    @property
+    def refused(self) -> list[ToolCall]:
+        """Calls that were refused; the view shows that to the model."""
+        return self.of("refused")
+
+    @property
     def unknown(self) -> list[ToolCall]:
         """Calls that began and may not have ended. `replay` says whether they may be run again."""
         return self.of("unknown")
 
 
 def find_fates(
-    reader: LogReader,
+    log: SessionLog,
     calls: list[ToolCall],
     seq: int,
     position: int,
@@ -60,8 +74,8 @@ def find_fates(
     running there. `output_of`: the output in the payload of a record.
     """
     notes: dict[str, dict[str, LogRecord]] = {call.call_id: {} for call in calls}
-    for record in _iter_ledger(reader, seq):
-        id = record.payload.get("call_id")
+    for record, _ in log.scan_types(log.place_of(seq), TYPES):
+        id = record.payload.get("call_id") if record.type in TYPES else None
         if isinstance(id, str) and id in notes and seq < record.seq <= position:
             _note(notes[id], record)
     return [
@@ -73,6 +87,7 @@ def find_fates(
 def _note(notes: dict[str, LogRecord], record: LogRecord) -> None:
     if record.type == "tool_started":  # A call that is run again starts over.
         notes.pop("tool_finished", None)
+    if record.type in ("tool_started", "tool_decided"):
         notes.pop("tool_waiting", None)
     notes[record.type] = record
 
@@ -85,11 +100,18 @@ def _with_fate(
     output_of: Callable[[dict[str, Any]], Any],
 ) -> ToolCall:
     started, finished = notes.get("tool_started"), notes.get("tool_finished")
+    decided = notes.get("tool_decided")
     replay = started.payload.get("replay") if started else None
     about: dict[str, Any] = {
         "replay": replay if replay in ("never", "safe") else "never",
         "has_begun": started is not None,
     }
+    if decided is not None:
+        by = decided.payload.get("by")
+        about |= {
+            "decided_by": by if isinstance(by, str) else "",
+            "decision": decided.payload.get("payload"),
+        }
     if finished is not None:
         about |= {
             "output": output_of(finished.payload),
@@ -103,12 +125,15 @@ def _fate(notes: dict[str, LogRecord], tells_starts: bool, is_elsewhere: bool) -
         return "settled"
     if "tool_waiting" in notes:
         return "waiting"
-    if "tool_started" in notes:
-        return (
-            "running"
-            if is_elsewhere or _is_alive(notes["tool_started"].payload.get("owner"))
-            else "unknown"
-        )
+    started, decided = notes.get("tool_started"), notes.get("tool_decided")
+    if decided is not None and (started is None or started.seq < decided.seq):
+        if decided.payload.get("approved") is not True:
+            return "refused"
+        if started is None:
+            return "approved"
+    if started is not None:
+        is_running = is_elsewhere or _is_alive(started.payload.get("owner"))
+        return "running" if is_running else "unknown"
     if is_elsewhere:
         return "running"
     return "not_started" if tells_starts else "unknown"
@@ -119,12 +144,3 @@ def _is_alive(owner: Any) -> bool:
         return judge(msgspec.convert(owner, Owner)) == "alive"
     except (ValueError, TypeError):
         return False
-
-
-def _iter_ledger(reader: LogReader, seq: int) -> Iterator[LogRecord]:
-    start = reader.find(lambda n, _: n <= seq) if seq >= 0 else 0
-    for offset, lines in reader.blocks(start):
-        for line in lines:
-            if MARK in line:
-                yield from reader.decode(line, offset)
-            offset += len(line) + 1

@@ -18,7 +18,7 @@ import msgspec
 
 from ..model import LogRecord
 
-VERSION = 1
+VERSION = 2
 MESSAGES = frozenset({"message", "partial"})
 NODES = MESSAGES | {"compact", "clear"}
 """The records that form a conversation."""
@@ -47,7 +47,9 @@ class Tree(msgspec.Struct):
     meta: dict[str, Any] = {}
     title: str | None = None
     is_named: bool = False
+    title_seq: int = -1
     state_seq: int = -1
+    usage_seq: int = -1
     created_at: datetime | None = None
     updated_at: datetime | None = None
     messages: int = 0
@@ -139,9 +141,21 @@ class Tree(msgspec.Struct):
         elif kind.startswith("tool_"):
             self.has_ledger = True
             self.tells_starts = self.tells_starts or kind == "tool_started"
+        elif kind == "redacted":
+            # What was derived from it is gone, too.
+            if payload.get("seq") == self.title_seq:
+                self.title, self.changed = None, seq
+            if payload.get("type") in ("session", "meta"):
+                self.meta, self.changed = {}, seq
+        elif kind == "model_finished":
+            self.usage_seq = seq
         elif kind == "session" and seq == 0:
             self.meta, self.created_at, self.changed = payload, record.ts, seq
             self._set_title(payload.get("title"), named=True)
+        elif kind == "meta":
+            changed = {**self.meta, **payload}
+            self.meta = {name: value for name, value in changed.items() if value is not None}
+            self.changed = seq
         elif kind == "title":
             self.title = None
             self._set_title(payload.get("title"), named=True)
@@ -150,7 +164,8 @@ class Tree(msgspec.Struct):
 
     def _set_title(self, title: object, named: bool = False) -> None:
         if isinstance(title, str) and title:
-            self.title, self.is_named, self.changed = title, named, self.seq
+            self.title, self.is_named = title, named
+            self.title_seq = self.changed = self.seq
 
     def _add_mark(self, seq: int, kind: str, payload: dict[str, Any]) -> None:
         upto = payload.get("upto")

@@ -4,35 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import repeat
-from pathlib import Path
 
 import msgspec
 
 from ..model import LogRecord
-from . import snapshots
-from .log_file import LogFile
-from .log_reader import LogReader
+from .backend import SessionLog
 from .tree import VERSION, Tree
 
 SNAPSHOT = "view"
-
-Stamp = tuple[int, int, int, int]
 
 
 class TreeFold:
     """The tree of a log, and how far the log is in it.
 
-    `tree` is None until the log was read. `end` is the offset behind the last record in it,
+    `tree` is None until the log was read. `end` is the place behind the last record in it,
     `saved_seq` the seq of the snapshot on disk.
     """
 
-    def __init__(self, folder: Path, reader: LogReader, file: LogFile, tree: Tree | None) -> None:
+    def __init__(self, log: SessionLog, tree: Tree | None) -> None:
         self.tree = tree
         self.end = 0
         self.saved_seq = -1
-        self._folder = folder
-        self._reader = reader
-        self._file = file
+        self._log = log
         self._start = 0
         self._is_folding = False
 
@@ -47,27 +40,27 @@ class TreeFold:
     def drop_inherited(self, is_draft: bool) -> None:
         """Drop the tree in the child of a fork: a thread of the parent may have been changing
         it."""
-        if self._file.is_inherited:
-            self._file.is_inherited = False
+        if self._log.is_inherited:
+            self._log.is_inherited = False
             if not is_draft:
                 self.drop()
 
     def current(self, is_draft: bool) -> Tree:
         """Return the tree of the log as it is now."""
-        with self._file.mutex:
+        with self._log.mutex:
             self.drop_inherited(is_draft)
             # A loss of power removed records that had been folded.
-            if not is_draft and self._reader.size_bytes < self.end:
+            if not is_draft and self._log.bytes_after(self.end) < 0:
                 self.drop()
             tree = self.tree if self.tree is not None else self.load()
             if not is_draft:
-                self._add(tree, self._reader.scan(self.end))
+                self._add(tree, self._log.scan(self.end))
             return tree
 
     def load(self) -> Tree:
         """Start from the snapshot, or from an empty tree without a valid one."""
         tree = Tree()
-        snapshot = snapshots.read(self._folder, SNAPSHOT, self._reader)
+        snapshot = self._log.snapshots.read(SNAPSHOT)
         if snapshot is not None:
             try:
                 tree = msgspec.msgpack.decode(snapshot.data, type=Tree)
@@ -75,11 +68,23 @@ class TreeFold:
                 tree = Tree()
             if tree.version != VERSION or tree.seq != snapshot.seq:
                 tree = Tree()
-            self._start = self.end = snapshot.offset if tree.seq >= 0 else 0
-            if snapshot.stamp is not None and snapshot.stamp == self._reader.stamp():
-                self._reader.trust(0, snapshot.stamp[0])
+            self._start = self.end = snapshot.place if tree.seq >= 0 else 0
         self.tree, self.saved_seq = tree, tree.seq
         return tree
+
+    def advance(self, max_bytes: int) -> bool:
+        """Fold the next part of the log, for a writer that nobody reads through.
+
+        Return True if the tree is at the end then.
+        """
+        with self._log.mutex:
+            tree = self.tree if self.tree is not None else self.load()
+            stop = self.end + max_bytes
+            for record, end in self._log.scan(self.end):
+                if self.end >= stop and end > self.end:  # A line is folded as a whole.
+                    break
+                self._add(tree, [(record, end)])
+            return self._log.bytes_after(self.end) <= 0
 
     def add_own(self, records: list[LogRecord], end: int) -> None:
         """Add the records that this handle has just appended, if they follow the last one."""
@@ -101,24 +106,21 @@ class TreeFold:
         if records and self.tree is not None and self.tree.seq == records[0].seq - 1:
             self._add(self.tree, zip(records, repeat(end), strict=False))
 
-    def snapshot(self) -> tuple[int, bytes, Stamp | None]:
-        """Return seq, data and stamp of a snapshot of the tree, which the caller writes.
-
-        The stamp is None unless the whole log was read without problems.
-        """
-        with self._file.mutex:
+    def save(self) -> None:
+        """Write a snapshot of the tree."""
+        with self._log.mutex:
             assert self.tree is not None
-            seq, data = self.tree.seq, msgspec.msgpack.encode(self.tree)
-            # The folded lines were checked one by one, or written by this handle.
-            if not self._reader.problems:
-                self._reader.trust(self._start, self.end)
-            stamp = self._reader.stamp()
-            is_sound = stamp[0] == self.end and self._reader.is_sound(0, self.end)
+            seq, data, folded = (
+                self.tree.seq,
+                msgspec.msgpack.encode(self.tree),
+                (self._start, self.end),
+            )
             self.saved_seq = seq
-        return seq, data, stamp if is_sound else None
+        if seq >= 0:
+            self._log.snapshots.write(SNAPSHOT, seq, data, folded)
 
     def _add(self, tree: Tree, records: Iterable[tuple[LogRecord, int]]) -> None:
-        """Add records, each with the offset of its end.
+        """Add records, each with the place behind it.
 
         Does nothing inside a signal handler that interrupts another fold.
         """

@@ -13,14 +13,38 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..model import LogRecord
+from ..model import LogRecord, Plain
 
 Message = dict[str, Any]
-Fate = Literal["settled", "not_started", "unknown", "running", "waiting", "open"]
+Fate = Literal[
+    "settled", "not_started", "unknown", "running", "waiting", "approved", "refused", "open"
+]
 """Fate of a tool call that has no result in the conversation.
 
-`unknown`: it may have begun, and its end is not known. `open`: its fate was not looked up.
+`unknown`: it may have begun, and its end is not known. `waiting`: for a decision; `approved`: it
+was approved and has not begun. `open`: its fate was not looked up.
 """
+GROWING = (("text", "text"), ("thinking", "thinking"))
+"""The blocks that arrive in pieces, and the field that grows."""
+OPEN: frozenset[Fate] = frozenset({"running", "waiting", "approved", "open"})
+"""The fates of calls that may still get a result."""
+
+USAGE_NAMES = ("usage", "usage_metadata", "usageMetadata", "token_usage", "tokenUsage")
+USAGE_HOLDERS = ("meta", "metadata", "response_metadata", "usage_details", "response")
+"""The fields of a message in which its usage may be."""
+INPUT_NAMES = (
+    "input_tokens", "prompt_tokens", "prompt_token_count", "promptTokenCount", "inputTokens",
+    "input_token_count", "prompt_eval_count", "request_tokens",
+)  # fmt: skip
+OUTPUT_NAMES = (
+    "output_tokens", "completion_tokens", "candidates_token_count", "candidatesTokenCount",
+    "outputTokens", "output_token_count", "eval_count", "response_tokens",
+)  # fmt: skip
+CACHED_INPUT = (
+    "cache_read_input_tokens", "cache_creation_input_tokens", "cache_read_tokens",
+    "cache_write_tokens", "cacheReadInputTokens", "cacheWriteInputTokens",
+)  # fmt: skip
+"""Cached tokens, in the fields of providers that do not count them as input."""
 
 COMPACT_AT = 0.8
 SUMMARY_PROMPT = """Summarize this conversation so that the work can go on from the summary alone.\
@@ -47,11 +71,13 @@ RESULT_TEXTS: dict[Fate, str] = {
     "unknown": f"{INTERRUPTED}; whether it took effect is not known",
     "running": "The tool is still running; its result will follow.",
     "waiting": "The tool call is waiting for approval.",
+    "approved": "The tool call was approved; its result will follow.",
+    "refused": "error: the tool call was refused",
     "open": "There is no result yet.",
 }
 
 
-class ToolCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ToolCall(Plain, frozen=True, kw_only=True, omit_defaults=True):
     """A call of the model that has no result in the conversation."""
 
     call_id: str
@@ -62,25 +88,29 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     has_begun: bool = False
     output: Any = None
     is_error: bool = False
+    decided_by: str = ""
+    """Who approved or refused it."""
+    decision: Any = None
+    """What they said: the payload of `tool_decided`."""
     record: str = ""
     """Id of the record that holds the call."""
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class Entry(Plain, frozen=True, gc=False):
     """A message in view and its record; None for a message that the view created."""
 
     message: Message
     record: LogRecord | None = None
 
 
-class Conversation(msgspec.Struct, frozen=True):
+class Conversation(Plain, frozen=True):
     """The conversation at a position of the log.
 
     `open_calls` have no result. Those of the last turn may still get one.
     """
 
     entries: list[Entry]
-    open_calls: list[ToolCall] = []
+    open_calls: list[ToolCall] = msgspec.field(default_factory=list)
 
     @property
     def messages(self) -> list[Message]:
@@ -125,6 +155,21 @@ def are_plain(nodes: Sequence[LogRecord]) -> bool:
         and "tool_calls" not in node.payload
         for node in nodes
     )
+
+
+def is_self_contained(nodes: Sequence[LogRecord]) -> bool:
+    """Return True if every result in these messages has its call there too.
+
+    Their view is then the same as at the end of a longer conversation.
+    """
+    calls: set[Any] = set()
+    for node in nodes:
+        if node.type == "message":
+            message = as_blocks(node.payload)
+            if any(block.get("tool_use_id") not in calls for block in results_of(message)):
+                return False
+            calls.update(block["id"] for block in calls_of(message))
+    return True
 
 
 def summary_of(mark: LogRecord | None) -> list[Message]:
@@ -233,28 +278,33 @@ def should_compact(
     return context_tokens(usage) >= window * threshold
 
 
+def find_usage(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the usage that a message carries, where each provider or framework puts it."""
+    holders = [message, *(message.get(name) for name in USAGE_HOLDERS)]
+    for holder in holders:
+        if isinstance(holder, Mapping):
+            for usage in [holder.get(name) for name in USAGE_NAMES]:
+                if isinstance(usage, dict) and context_tokens(usage):
+                    return usage
+    return message if _count(message, "prompt_eval_count") else None
+
+
 def context_tokens(usage: Mapping[str, Any]) -> int:
     """Return the number of tokens the model read, from the usage fields of any provider.
 
     Some providers leave cached tokens out of `input_tokens` and count them in a field beside it:
-    these are added. Others include them (`input_tokens_details`, `prompt_tokens`) and report the
-    cached part in a nested field, which is ignored.
+    these are added. Others include them and report the cached part in a nested field, which is
+    ignored, or beside the total: then input and output alone add up to the total.
     """
-    own = next(
-        (
-            count
-            for name in ("input_tokens", "prompt_tokens", "prompt_token_count")
-            if (count := _count(usage, name))
-        ),
-        0,
-    )
-    beside = (
-        "cache_read_input_tokens",
-        "cache_creation_input_tokens",
-        "cache_read_tokens",
-        "cache_write_tokens",
-    )
-    return own + sum(_count(usage, name) for name in beside)
+    own = _first_count(usage, INPUT_NAMES)
+    total = _first_count(usage, ("total_tokens", "totalTokens"))
+    if total and total == own + _first_count(usage, OUTPUT_NAMES):
+        return own
+    return own + sum(_count(usage, name) for name in CACHED_INPUT)
+
+
+def _first_count(usage: Mapping[str, Any], names: Iterable[str]) -> int:
+    return next((count for name in names if (count := _count(usage, name))), 0)
 
 
 def calls_of(message: Message) -> Iterator[dict[str, Any]]:
@@ -282,11 +332,15 @@ def result_block(call: ToolCall) -> dict[str, Any]:
     if call.fate == "settled":
         return {**block, "content": _content(call.output), "is_error": call.is_error}
     text = INTERRUPTED if call.fate == "unknown" and not call.has_begun else RESULT_TEXTS[call.fate]
-    is_open = call.fate in ("running", "waiting", "open")
+    is_open = call.fate in OPEN
+    shown = "Tool call was interrupted"
+    if call.fate == "refused":
+        shown = "Tool call was refused"
+        text = f"{text}: {call.decision}" if isinstance(call.decision, str) else text
     return {
         **block,
         "content": text,
-        "display_text": "" if is_open else "Tool call was interrupted",
+        "display_text": "" if is_open else shown,
         "is_error": not is_open,
     }
 
@@ -359,7 +413,7 @@ def _without_result(
         call = calls.get(call_id)
         if call is None:
             return None
-        stays_open = place == last and is_last_open and call.fate in ("running", "waiting")
+        stays_open = place == last and is_last_open and call.fate in OPEN - {"open"}
         return None if stays_open else call
 
     return find
@@ -432,19 +486,53 @@ def _is_other_than_results(message: Message) -> bool:
 
 
 def _entries_of(nodes: Sequence[LogRecord], partial: bool) -> Iterator[Entry]:
+    pieces: list[dict[str, Any]] = []
     for place, node in enumerate(nodes):
+        following = nodes[place + 1] if place + 1 < len(nodes) else None
         if node.type == "message":
             yield Entry(as_blocks(node.payload), node)
-        elif node.type == "partial" and partial and not _is_superseded(nodes, place):
-            yield Entry(_without_calls(node.payload), node)
+        elif node.type == "partial" and partial:
+            delta = node.payload.get("delta")
+            join_blocks(pieces, delta if isinstance(delta, list) else [])
+            if _continues(node, following):
+                continue
+            if not _is_superseded(node, following):
+                message = node.payload
+                if delta is not None:
+                    message = {"role": message.get("role"), "content": pieces}
+                yield Entry(_without_calls(message), node)
+            pieces = []
 
 
-def _is_superseded(nodes: Sequence[LogRecord], place: int) -> bool:
-    """Return True if a partial message is followed by more of it, or by the whole message."""
-    following = nodes[place + 1] if place + 1 < len(nodes) else None
-    return following is not None and following.payload.get("role") == nodes[place].payload.get(
-        "role"
+def join_blocks(blocks: list[dict[str, Any]], more: Iterable[Any]) -> None:
+    """Add the blocks of a piece to those before it: text continues text, thinking thinking."""
+    for block in more:
+        if not isinstance(block, dict):
+            continue
+        last = blocks[-1] if blocks else {}
+        field = next((name for kind, name in GROWING if kind == block.get("type")), "")
+        old, new = last.get(field), block.get(field)
+        if last.get("type") == block.get("type") and isinstance(old, str) and isinstance(new, str):
+            blocks[-1] = {**last, **block, field: old + new}
+        else:
+            blocks.append(dict(block))
+
+
+def _continues(node: LogRecord, following: LogRecord | None) -> bool:
+    """Return True if the next record is another piece of the same stream."""
+    stream = node.payload.get("stream")
+    return (
+        following is not None
+        and stream is not None
+        and following.type == "partial"
+        and following.payload.get("stream") == stream
     )
+
+
+def _is_superseded(node: LogRecord, following: LogRecord | None) -> bool:
+    """Return True if a partial message is followed by more of it, or by the whole message."""
+    role = node.payload.get("role")
+    return following is not None and following.payload.get("role") == role
 
 
 def _without_calls(message: Message) -> Message:

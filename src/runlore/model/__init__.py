@@ -4,8 +4,8 @@
 `Digest` with its parts in `digest`, `LogRecord` in `log`. Nothing here reads a file, opens a
 database or knows an agent's name. All are frozen. `Session`, `Cost`, `SessionEvent` and `Digest`
 are `Value`s: they check themselves when they are built, so an invalid one cannot exist, and a field
-of a newer runlore that this one does not know is kept in `extra` and written back. Their parts, and
-`Call`, are plain structs.
+of a newer runlore that this one does not know is kept in `extra` and written back. Their parts,
+`Call` and `LogRecord` are `Plain`: written and read in the same way.
 """
 
 from .calls import MAX_TOKENS, MAX_UNITS, Call, Tier, Usage, split_cache_writes, to_units
@@ -63,7 +63,7 @@ from .session import (
     make_uid,
 )
 from .units import USD, format_time, parse_time
-from .value import Value
+from .value import Plain, Value
 
 __all__ = [
     "BLOCK",
@@ -92,6 +92,7 @@ __all__ = [
     "Outcome",
     "OutcomeBy",
     "OutcomeLevel",
+    "Plain",
     "Proof",
     "RELATIONS",
     "Relation",

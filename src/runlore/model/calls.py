@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Literal
 
-import msgspec
 from msgspec.structs import force_setattr
 
 from .units import USD, parse_time
+from .value import Plain
 
 Tier = Literal["fast", "priority", "flex", "batch"]
 
@@ -20,7 +20,7 @@ when it is summed."""
 MAX_NAME_CHARS = 200
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Usage(Plain, frozen=True, kw_only=True, omit_defaults=True):
     """Tokens of one API call, in buckets that do not overlap (reasoning is a part of output)."""
 
     input_tokens: int = 0
@@ -39,7 +39,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Call(Plain, frozen=True, kw_only=True, omit_defaults=True):
     """One API call, as the ledger keeps it.
 
     The buckets do not overlap; `reasoning_tokens` is a part of output. `key` is the same in every

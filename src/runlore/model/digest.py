@@ -15,7 +15,7 @@ import msgspec
 from ..errors import ModelError
 from .events import BLOCK
 from .session import OUTCOMES, Outcome
-from .value import Value, check_times
+from .value import Plain, Value, check_times, check_types
 
 DIGEST_VERSION = 15
 """The version of all rules behind a digest. Raise it when a digest made today would differ from one
@@ -41,7 +41,7 @@ Trend = Literal["new", "rising", "steady", "falling", "stopped"]
 sessions."""
 
 
-class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class Signature(Plain, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The identity of an error.
 
     Texts with the same `fingerprint` are the same error, whichever tool or agent printed them.
@@ -63,7 +63,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """The version of the rules behind the fingerprint."""
 
 
-class ErrorSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ErrorSummary(Plain, frozen=True, kw_only=True, omit_defaults=True):
     """One error of a session, with all of its occurrences."""
 
     signature: Signature
@@ -87,7 +87,7 @@ class ErrorSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return self.seqs[-1]
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Step(Plain, frozen=True, kw_only=True, omit_defaults=True):
     """Something that was done between an error and its end."""
 
     seq: int
@@ -97,7 +97,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     files: tuple[str, ...] = ()
 
 
-class Fix(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Fix(Plain, frozen=True, kw_only=True, omit_defaults=True):
     """The end of an error, or that it never ended (`fixed_seq` is None).
 
     `steps` are the actions between `failed_seq`, the last occurrence, and `fixed_seq`, where the
@@ -139,14 +139,14 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return bool(self.steps) and self.confidence >= MIN_SHOWN_CONFIDENCE
 
 
-class Moment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Moment(Plain, frozen=True, omit_defaults=True, gc=False):
     """An event and the part of its text that is kept: a correction, a decision, an excerpt."""
 
     seq: int
     text: str
 
 
-class CommandRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class CommandRun(Plain, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A command that was run, once or several times in the same words."""
 
     seq: int
@@ -158,7 +158,7 @@ class CommandRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """The exit code of the last run, if it was reported."""
 
 
-class TestRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class TestRun(Plain, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A run of tests. Counts that the output does not report are None."""
 
     seq: int
@@ -170,7 +170,7 @@ class TestRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     is_error: bool = False
 
 
-class SlowCommand(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class SlowCommand(Plain, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A command that took long, once or several times in the same words."""
 
     seq: int
@@ -181,7 +181,7 @@ class SlowCommand(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     count: int = 1
 
 
-class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class Commit(Plain, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A commit that was made, as git reported it, or as a quiet command says."""
 
     seq: int
@@ -190,7 +190,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     subject: str = ""
 
 
-class FileActivity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class FileActivity(Plain, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The calls on a file: their number by action, and the last event."""
 
     path: str
@@ -204,7 +204,7 @@ class FileActivity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     last_at: str | None = None
 
 
-class RequestedLesson(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RequestedLesson(Plain, frozen=True, kw_only=True, omit_defaults=True):
     """A lesson that the session got from our tools because it asked, once or several times."""
 
     lesson: str
@@ -216,7 +216,7 @@ class RequestedLesson(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """The tokens of all answers with this lesson, including what else is in them."""
 
 
-class Covers(msgspec.Struct, frozen=True):
+class Covers(Plain, frozen=True):
     """The content that a digest was made from: the last event, and the hash of all."""
 
     last_seq: int
@@ -323,6 +323,7 @@ class Digest(Value, frozen=True, kw_only=True):
     too."""
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.outcome not in OUTCOMES:
             raise ModelError(
                 f"outcome {self.outcome!r} is not one of {', '.join(sorted(OUTCOMES))}"

@@ -7,12 +7,11 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, Self, get_args
 
-import msgspec
 from msgspec.structs import force_setattr
 
 from ..errors import ModelError
 from .calls import Usage
-from .value import Value, check_times
+from .value import Plain, Value, check_times, check_types
 
 Kind = Literal[
     "user_msg", "assistant_msg", "thinking", "tool_call", "tool_result", "error", "test_run",
@@ -33,7 +32,7 @@ SUMMARY_LENGTH = 160
 half is no longer recognized."""
 
 
-class Tests(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Tests(Plain, frozen=True, kw_only=True, omit_defaults=True):
     """The counts that a test run reported. None means that the output did not say."""
 
     passed: int | None = None
@@ -95,6 +94,7 @@ class SessionEvent(Value, frozen=True, kw_only=True, gc=False):
     """The native record that it came from."""
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.kind not in KINDS:
             raise ModelError(f"kind {self.kind!r} is not one of {', '.join(sorted(KINDS))}")
         if self.seq < 0:

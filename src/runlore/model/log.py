@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-import msgspec
+from .value import Plain
 
 
 class LogRecord(
-    msgspec.Struct,
+    Plain,
     frozen=True,
     kw_only=True,
     omit_defaults=True,

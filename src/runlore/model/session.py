@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from ..errors import ModelError
-from .value import Value, check_times
+from .value import Value, check_times, check_types
 
 SCHEMA_VERSION = 3
 """1: the first. 2: digests carry error snippets. 3: cache tokens in two buckets, analysis names
@@ -61,6 +61,7 @@ class Cost(Value, frozen=True, kw_only=True):
         return self.input_tokens + self.output_tokens + self.cache_tokens
 
     def __post_init__(self) -> None:
+        check_types(self)
         # Data of schema 2 has only the sum. Newer data has the parts, and the sum follows from
         # them.
         if self.cache_read_tokens or self.cache_write_tokens:
@@ -164,6 +165,7 @@ class Session(Value, frozen=True, kw_only=True):
         return self.name or self.title
 
     def __post_init__(self) -> None:
+        check_types(self)
         uid = make_uid(self.flavor, self.native_session_id)
         if self.outcome not in OUTCOMES:
             raise ModelError(

@@ -23,6 +23,9 @@ class Value(msgspec.Struct, frozen=True, kw_only=True):
 
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        check_types(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, with times as ISO 8601 and unknown fields on the level they came
         from."""
@@ -58,13 +61,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
         """Read what `to_json` of this, an older or a newer version wrote."""
-        try:
-            data = json.loads(text)
-        except ValueError as error:
-            raise ModelError(f"{cls.__name__}: not JSON: {error}") from None
-        if not isinstance(data, dict):
-            raise ModelError(f"{cls.__name__} must be a JSON object")
-        return cls.from_dict(data)
+        return cls.from_dict(_object(text, cls.__name__))
 
     @classmethod
     def _load(cls, known: dict[str, Any], extra: dict[str, Any]) -> Self:
@@ -73,6 +70,88 @@ class Value(msgspec.Struct, frozen=True, kw_only=True):
             return msgspec.convert({**known, "extra": extra}, cls)
         except msgspec.ValidationError as error:
             raise ModelError(f"{cls.__name__}: {error}") from None
+
+
+class Plain(msgspec.Struct, frozen=True):
+    """A frozen value that is written and read as plain data, by the names of its fields."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, with times as ISO 8601."""
+        data = msgspec.to_builtins(self)
+        fields = msgspec.structs.fields(self)
+        return {one.name: data[one.encode_name] for one in fields if one.encode_name in data}
+
+    def to_json(self) -> str:
+        """Return JSON with sorted keys in ASCII: equal values give equal text."""
+        return json.dumps(self.to_dict(), sort_keys=True)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Build the value from plain data. Fields that it does not have are left out.
+
+        Raises MissingField for a required field that is missing, ModelError for an invalid one.
+        """
+        known = {field.name: field for field in msgspec.structs.fields(cls)}
+        missing = [name for name in _required_fields(cls) if name not in data]
+        if missing:
+            raise MissingField(f"{cls.__name__} needs {', '.join(missing)}")
+        encoded = {known[name].encode_name: part for name, part in data.items() if name in known}
+        try:
+            return msgspec.convert(encoded, cls)
+        except (msgspec.ValidationError, RecursionError) as error:
+            raise ModelError(f"{cls.__name__}: {error}") from None
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read what `to_json` of this, an older or a newer version wrote."""
+        return cls.from_dict(_object(text, cls.__name__))
+
+
+def check_types(value: msgspec.Struct) -> None:
+    """Raise ModelError when a field does not have its type. For constructors.
+
+    Another sequence in place of a tuple becomes one.
+    """
+    cls, parts = type(value), msgspec.structs.astuple(value)
+    known, texts = _CHECKED.get(cls) or _CHECKED.setdefault(cls, (set(), _texts(cls)))
+    kinds = tuple(map(type, parts))
+    if kinds in known:
+        for n in texts:
+            if parts[n] and not all(type(text) is str for text in parts[n]):
+                break
+        else:
+            return
+    names = cls.__struct_fields__
+    try:
+        checked = msgspec.convert(dict(zip(names, parts, strict=True)), _shape(cls))
+    except msgspec.ValidationError as error:
+        raise ModelError(f"{cls.__name__}: {error}") from None
+    changed = {n for n, name in enumerate(names) if type(getattr(checked, name)) is not kinds[n]}
+    for n in changed:
+        force_setattr(value, names[n], getattr(checked, names[n]))
+    if not changed and len(known) < MAX_CHECKED:
+        known.add(kinds)
+
+
+MAX_CHECKED = 10_000
+"""Maximum number of combinations of types that are remembered for a class."""
+_CHECKED: dict[type, tuple[set[tuple[type, ...]], tuple[int, ...]]] = {}
+"""For each class, the combinations of types of its fields that were found to be right, and the
+places of the fields that are tuples of texts."""
+
+
+@cache
+def _shape(cls: type[msgspec.Struct]) -> type[msgspec.Struct]:
+    """Return a struct with the same fields and no rules of its own."""
+    return msgspec.defstruct(
+        cls.__name__, [(field.name, field.type) for field in msgspec.structs.fields(cls)]
+    )
+
+
+def _texts(cls: type[msgspec.Struct]) -> tuple[int, ...]:
+    """Return the places of the fields that are tuples of texts."""
+    fields = msgspec.structs.fields(cls)
+    return tuple(n for n, field in enumerate(fields) if field.type == tuple[str, ...])
 
 
 def check_times(value: Value) -> None:
@@ -87,8 +166,19 @@ def check_times(value: Value) -> None:
             force_setattr(value, name, moment.astimezone(UTC))
 
 
+def _object(text: str | bytes, name: str) -> dict[str, Any]:
+    """Return the object in a JSON text. Raises ModelError."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{name}: not JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise ModelError(f"{name} must be a JSON object")
+    return data
+
+
 @cache
-def _required_fields(kind: type[Value]) -> tuple[str, ...]:
+def _required_fields(kind: type[msgspec.Struct]) -> tuple[str, ...]:
     return tuple(field.name for field in msgspec.structs.fields(kind) if field.required)
 
 

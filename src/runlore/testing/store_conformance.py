@@ -501,7 +501,11 @@ def step_clock(seconds: float) -> None:
     real_ns = _REAL.setdefault("time_ns", time.time_ns)
     base: Any = _REAL.setdefault("datetime", datetime.datetime)
 
-    class Stepped(base):  # type: ignore[misc]
+    class AnyTime(type):
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, base)  # Times from before the step are times, too.
+
+    class Stepped(base, metaclass=AnyTime):  # type: ignore[misc]
         @classmethod
         def now(cls, tz: Any = None) -> Any:
             return base.now(tz) + datetime.timedelta(seconds=seconds)

@@ -20,7 +20,6 @@ from .. import __version__, doctor, query
 from .. import search as engine
 from ..answers import describe
 from ..config import Config
-from ..errors import RunloreError
 from ..export.outline import Turn, bodies_of
 from ..live.skills import Rate
 from ..mine.known_errors import Answer, Recurring
@@ -28,16 +27,16 @@ from ..model import Session, SessionEvent
 from ..retention.policy import Plan
 from ..store import SessionLine, Store
 from ..store.values import Family, SessionError
-from ..text.clean import encoded
 from ..timeline import Branch, model_context
 from ..usage import Row, Zone
 from ..usage.budget import Spent
 from ..usage.explain import Check, Explanation, check, explain
 from ..usage.report import Alone
 from ..usage.waste import wasted
-from . import agents, failures, home, live, session, sessions, usage
+from . import agents, failures, home, live, live_records, session, sessions, usage
 from .charts import Stack
 from .home import Active
+from .json_answers import ROOT, Problem, answer
 from .live import LiveLine
 from .rendering import borrow_store
 from .session import Fault, Part
@@ -175,14 +174,6 @@ class WasteAnswer(msgspec.Struct, frozen=True, kw_only=True):
     any: BriefTotals
     of: BriefTotals
     sessions: int
-
-
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """Why there is no answer. `code` stays the same when the words change."""
-
-    code: str
-    message: str
-    hint: str | None = None
 
 
 # ── the questions ─────────────────────────────────────────────────────────────────────────────────
@@ -396,25 +387,6 @@ ENDPOINTS = [
     Endpoint("/retention", get_retention, Plan | None),
     Endpoint("/doctor", get_doctor, doctor.Report),
 ]
-ROOT = "/api/v1"
-
-
-def answer(value: Any, status: int = 200) -> Response:
-    return Response(encoded(value), status, media_type="application/json")
-
-
-def problem(error: Exception, status: int) -> Response:
-    """Return the answer of an endpoint that failed."""
-    code = error.code if isinstance(error, RunloreError) else "failed"
-    hint = error.hint if isinstance(error, RunloreError) else None
-    message = (
-        str(error)
-        if isinstance(error, RunloreError)
-        else "this did not work"
-        if status >= 500
-        else "there is no such thing here"
-    )
-    return answer({"error": Problem(code=code, message=message, hint=hint)}, status)
 
 
 def _route(endpoint: Endpoint) -> Route:
@@ -433,7 +405,12 @@ def openapi(_: Request) -> Response:
 def document() -> dict[str, Any]:
     """OpenAPI 3.1 of all endpoints."""
     schemas, components = describe.schema_components(
-        [*(endpoint.type for endpoint in ENDPOINTS), Problem],
+        [
+            *(endpoint.type for endpoint in ENDPOINTS),
+            live_records.REQUEST,
+            live_records.ANSWER,
+            Problem,
+        ],
         ref_template="#/components/schemas/{name}",
     )
     wrong = {
@@ -460,7 +437,8 @@ def document() -> dict[str, Any]:
                 }
             }
             for endpoint, schema in zip(ENDPOINTS, schemas, strict=False)
-        },
+        }
+        | {live_records.PATH: live_records.described(schemas[-3], schemas[-2], wrong)},
         "components": {
             "schemas": components,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
@@ -488,4 +466,8 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
     ]
 
 
-routes = [Route(f"{ROOT}/openapi.json", openapi), *map(_route, ENDPOINTS)]
+routes = [
+    Route(f"{ROOT}/openapi.json", openapi),
+    *map(_route, ENDPOINTS),
+    *live_records.routes,
+]

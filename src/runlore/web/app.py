@@ -39,6 +39,7 @@ from . import (
 )
 from .answer_cache import AnswerCache
 from .guard import Door, Guard
+from .json_answers import ROOT, problem
 from .outline_cache import Outlines
 from .rendering import render
 
@@ -98,8 +99,8 @@ def refuse(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException) and status == 404
         else str(error)
     )
-    if request.url.path.startswith(api.ROOT):
-        return api.problem(error, status)
+    if request.url.path.startswith(ROOT):
+        return problem(error, status)
     hint = error.hint if isinstance(error, RunloreError) else None
     return render(
         request,
@@ -114,7 +115,7 @@ def refuse(request: Request, error: Exception) -> Response:
 
 def fail(request: Request, error: Exception) -> Response:
     """A bug, or a store that cannot be read: said in one line, without what is inside."""
-    if request.url.path.startswith(api.ROOT):
-        return api.problem(error, 500)
+    if request.url.path.startswith(ROOT):
+        return problem(error, 500)
     message = f"this did not work ({type(error).__name__}); `runlore doctor` looks at the store"
     return render(request, "error.html", 500, code=500, message=message, hint=None, is_empty=False)

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, ClassVar, Unpack
+from urllib.parse import unquote
 from zlib import crc32
 
 from ...model import Call, SessionEvent, Usage, parse_time
@@ -35,7 +36,7 @@ class LogFold(Fold[State]):
 
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, State, CARRY))
-        self.native = os.path.basename(os.path.dirname(source.path))
+        self.native = _id_of(os.path.basename(os.path.dirname(source.path)))
         self.outputs: dict[str, str] = {}
         # The events of the current record: their fields, and their texts.
         self.pending: list[tuple[dict[str, Any], str]] = []
@@ -241,9 +242,15 @@ class LogFold(Fold[State]):
             out.facts[self.stream_uid()] = Facts(
                 native_session_id=self.native, title=title, title_rank=rank, cwd=state.cwd,
                 git_branch=state.branch, model=state.model,
-                parent_uid=state.parent, relation=state.relation,
+                parent_uid=state.parent, parent_call=state.parent_call, relation=state.relation,
             )  # fmt: skip
         return self.pack()
+
+
+def _id_of(folder: str) -> str:
+    """Return the id of a session: in the name of its folder some characters are encoded."""
+    id = unquote(folder)
+    return id if id.isprintable() and id == id.strip() else folder
 
 
 def utc(moment: datetime) -> datetime | None:

@@ -16,7 +16,7 @@ import msgspec
 
 from ...model import Relation
 
-CARRY = 1
+CARRY = 2
 """The layout of `State`; never changed without the adapter's `version`."""
 
 LAST_SEQ = 1 << 53  # Every JSON reader counts exactly up to here.
@@ -77,6 +77,7 @@ class State(msgspec.Struct):
     branch: str | None = None
     parent: str | None = None
     relation: Relation | None = None
+    parent_call: str | None = None
     forked_at: datetime | None = None
     """The time of a fork. Older records are copies from the other session."""
 

@@ -92,11 +92,9 @@ class Reader(LogFold):
         """Add a message that is not complete. The next record has more of it, or all of it, so this
         one is no message of its own."""
         self.is_node = True
-        texts = [
-            text_in(block)
-            for _, block in blocks_of(payload.get("content"))
-            if isinstance(block, dict)
-        ]
+        # A piece of a stream, or all that has arrived so far.
+        content = payload.get("delta") or payload.get("content")
+        texts = [text_in(block) for _, block in blocks_of(content) if isinstance(block, dict)]
         self.emit("lifecycle", "\n".join([text for text in texts if text]), kind, role="assistant")
 
     def tool_use(self, block: dict[str, Any]) -> None:
@@ -195,7 +193,15 @@ class Reader(LogFold):
             state.is_titled = True
             self.set_title(title, 2)
         self.trace(payload.get("origin"))
+        if name := self.other_session(_text(payload, "parent")):
+            self.state.parent, self.state.relation = self.uid(name), "subagent"
+            self.state.parent_call = _text(payload, "call")
         self.emit("lifecycle", text_of(payload), kind, "session begun")
+
+    def meta(self, kind: str, payload: dict[str, Any]) -> None:
+        self.state.cwd = _text(payload, "cwd") or self.state.cwd
+        self.state.model = _text(payload, "model") or self.state.model
+        self.emit("lifecycle", text_of(payload), kind, "metadata changed")
 
     def titled(self, kind: str, payload: dict[str, Any]) -> None:
         title = _text(payload, "title")
@@ -208,10 +214,14 @@ class Reader(LogFold):
         """Note the session that a fork comes from. Records older than the fork are copies."""
         if not isinstance(origin, dict):
             return
-        name = _text(origin, "session")
-        if name and name.isprintable() and name == name.strip() and name != self.native:
-            self.state.parent, self.state.relation = f"{self.agent_name}:{name}", "fork"
+        if name := self.other_session(_text(origin, "session")):
+            self.state.parent, self.state.relation = self.uid(name), "fork"
             self.state.forked_at = self.ts
+
+    def other_session(self, name: str | None) -> str | None:
+        """Return the id if it can be that of another session."""
+        is_id = name and name.isprintable() and name == name.strip() and name != self.native
+        return name if is_id else None
 
     # Tools, the run, skills.
 
@@ -226,6 +236,21 @@ class Reader(LogFold):
             tool=_text(payload, "name"),
             call_id=_text(payload, "call_id"),
         )
+
+    def tool_decided(self, kind: str, payload: dict[str, Any]) -> None:
+        word = "approved" if payload.get("approved") is True else "refused"
+        by = _text(payload, "by")
+        summary = f"{word} by {by}" if by else word
+        body = text_of(payload.get("payload")) if "payload" in payload else ""
+        self.emit("lifecycle", body, kind, summary, call_id=_text(payload, "call_id"))
+
+    def model_finished(self, kind: str, payload: dict[str, Any]) -> None:
+        """Add a request to a model whose usage is in no message."""
+        self.state.model = _text(payload, "model") or self.state.model
+        self.spend(payload.get("usage"), payload)
+        self.state.has_usage = self.state.has_usage or self.usage is not None
+        duration = milliseconds(payload.get("duration_ms"))
+        self.emit("lifecycle", "", kind, "model request", duration_ms=duration)
 
     def tool_finished(self, kind: str, payload: dict[str, Any]) -> None:
         text = self.whole(payload, result_text(payload))
@@ -385,9 +410,13 @@ class Reader(LogFold):
         "rewind": rewind,
         "redo": redo,
         "session": session,
+        "meta": meta,
         "title": titled,
         "tool_started": tool_started,
+        "tool_decided": tool_decided,
         "tool_finished": tool_finished,
+        "model_started": beat,
+        "model_finished": model_finished,
         "state.started": changed_status,
         "state.resumed": changed_status,
         "state.paused": changed_status,

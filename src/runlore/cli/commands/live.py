@@ -7,7 +7,6 @@ print it, or by its id. The log only grows: rewind and fork take nothing away.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from msgspec.structs import replace
 
 from ... import config
 from ...answers import Answer
-from ...errors import Ambiguous, InvalidId, LogError, SessionNotFound
+from ...errors import LogError
 from ...live import liveness
 from ...live.attention import attention
 from ...live.liveness import Mark, judge
@@ -39,6 +38,8 @@ from ..live_answers import (
     StaleRun,
     StatusChange,
 )
+from ..live_changes import CHANGES
+from ..live_choice import opened, record_name, tell
 from ..live_lines import (
     branch_lines,
     call_lines,
@@ -54,7 +55,6 @@ from ..live_lines import (
 from ..options import as_json, is_bounded, skipped
 from ..output import echo, note, one_line, page, paint, warn, write_json
 
-FOLDER = click.Path(file_okay=False, path_type=Path)
 SECOND = "%Y-%m-%d %H:%M:%S"
 MARKS: tuple[Mark, ...] = ("failed", "paused", "cancelled")
 WHOLE_RECORD = "without --max-tokens every text is whole"
@@ -81,11 +81,14 @@ def dir_first(args: list[str]) -> list[str]:
 
 @click.group(cls=LiveGroup, help=__doc__)
 @click.option(
-    "--dir", "folder", type=FOLDER, metavar="DIR", help="Folder of the sessions (~/.runlore/live)."
+    "--dir",
+    "address",
+    metavar="DIR",
+    help="Folder of the sessions (~/.runlore/live), or postgresql://….",
 )
 @click.pass_context
-def command(ctx: click.Context, folder: Path | None) -> None:
-    store = SessionStore(folder if folder is not None else config.load().home / "live")
+def command(ctx: click.Context, address: str | None) -> None:
+    store = SessionStore(address if address is not None else config.load().home / "live")
     ctx.obj = store
     ctx.call_on_close(store.close)
 
@@ -124,7 +127,7 @@ def list_sessions(
         is_any = status is None and agent is None and cwd is None
         note(
             f"{'there are no live sessions' if is_any else 'no live session is like that'} in"
-            f" {one_line(str(store.path))}"
+            f" {one_line(str(store.name))}"
         )
     else:
         notes = {
@@ -375,38 +378,6 @@ def recover(store: SessionStore, mark: Mark, dry_run: bool, is_json: bool) -> No
 
 
 # ── what they share ───────────────────────────────────────────────────────────────────────────────
-def opened(store: SessionStore, name: str, *, for_writing: bool = False) -> LiveSession:
-    return store.open(resolve(store, name), readonly=not for_writing)
-
-
-def resolve(store: SessionStore, name: str) -> str:
-    """The id that is meant. Raises SessionNotFound or Ambiguous."""
-    if name == "latest":
-        latest = store.latest()
-        if latest is None:
-            raise SessionNotFound(f"there are no live sessions in {store.path}")
-        return latest.id
-    with suppress(InvalidId):
-        if store.folder_of(name).is_dir():
-            return name
-    found = [info.id for info in store.list() if info.id.startswith(name)] if name else []
-    if not found:
-        raise SessionNotFound(
-            f"no live session begins with {name!r} in {store.path}; `runlore live ls` lists them"
-        )
-    if len(found) > 1:
-        raise Ambiguous(
-            f"{name} is the beginning of {count(len(found), 'live session')}:"
-            f" {', '.join(sorted(found)[:5])}"
-        )
-    return found[0]
-
-
-def record_name(text: str | None) -> int | str | None:
-    """A short number is a seq; ids have 24 digits, all of which may be decimal."""
-    return int(text) if text is not None and text.isdecimal() and len(text) < 16 else text
-
-
 def live_line(store: SessionStore, info: SessionInfo) -> LiveSessionLine:
     """Return what a list says of a session, with a look at its run if it has one."""
     line = convert(info, LiveSessionLine, from_attributes=True)
@@ -454,17 +425,13 @@ def tell_record(record: Any, is_json: bool) -> None:
         echo(record_line(record))
 
 
-def tell(value: Any, lines: Iterable[str], is_json: bool, form: str = "") -> None:
-    if is_json:
-        write_json(value, form)
-        return
-    for line in lines:
-        echo(line)
-
-
 def is_paged() -> bool:
     return not click.get_current_context().find_root().params["no_pager"]
 
 
 def flush() -> None:
     sys.stdout.flush()
+
+
+for change in CHANGES:
+    command.add_command(change)

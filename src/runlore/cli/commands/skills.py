@@ -24,9 +24,9 @@ from ...live import SessionStore
 from ...live.importers import read_skills
 from ...live.skills import Rate, SkillEntry, entries_of, format_history, pass_rates, window_of
 from ...text.words import brief, count, short
+from ..live_choice import resolve
 from ..options import as_json
 from ..output import Column, clean, echo, note, one_line, paint, table, warn, write_json
-from .live import FOLDER, resolve
 
 
 class SkillHistory(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class SkillHistory(msgspec.Struct, frozen=True, kw_only=True):
 @click.option(
     "--dir",
     "folder",
-    type=FOLDER,
+    type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
     help="Folder of the live sessions (~/.runlore/live).",
 )

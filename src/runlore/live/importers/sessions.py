@@ -218,7 +218,7 @@ def _open_session(store: SessionStore, name: str, source: Path, **about: Any) ->
     """
     origin = {"from": str(source.absolute()), **about.pop("imported", {})}
     try:
-        store.folder_of(name)
+        store.check_id(name)
     except InvalidId:
         safe = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:80]
         name = (
@@ -233,5 +233,5 @@ def _open_session(store: SessionStore, name: str, source: Path, **about: Any) ->
         not isinstance(known, dict) or known.get("from") != origin["from"]
     ):
         session.close()
-        raise ReadError(str(source), f"{store.path / name} is another session")
+        raise ReadError(str(source), f"{store.name}/{name} is another session")
     return session

@@ -12,22 +12,23 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import apsw
 import msgspec
 
-from ..model import format_time
+from ...model import format_time
+from ..backend import FIELDS, Look, SessionInfo, check_comparable, has_facts
+from ..names import SHARED, id_of, name_of
 from .log_reader import LOG
 
 PLACE = ".index"
 """The index has its own folder: the files that SQLite creates beside it would change the
 modification time of the sessions' folder."""
-VERSION = 3
+VERSION = 4
 SCHEMA = """
 create table sessions (
     id text primary key,
@@ -44,29 +45,6 @@ create index by_status on sessions (status, updated_at desc, id);
 create index by_size on sessions (id, size_bytes);
 create table seen (one integer primary key check (one = 1), folder_ns integer not null);
 """
-
-
-class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Facts about a session that need no reading of its conversation."""
-
-    id: str
-    title: str
-    provider: str | None = None
-    model: str | None = None
-    cwd: str | None = None
-    api_base: str | None = None
-    agent: str | None = None
-    status: str | None = None
-    created_at: datetime
-    updated_at: datetime
-    messages: int = 0
-    seq: int = -1
-    origin: dict[str, Any] | None = None
-    message_format_version: int = 1
-    extra: dict[str, Any] = {}
-
-
-Look = Callable[[str], tuple[SessionInfo, int] | None]
 
 
 class Index:
@@ -91,6 +69,7 @@ class Index:
         cwd: str | None,
         status: str | None,
         agent: str | None,
+        where: Mapping[str, Any] | None,
         limit: int | None,
         offset: int,
     ) -> list[SessionInfo]:
@@ -99,17 +78,19 @@ class Index:
         Reads the logs that the table does not have yet; all of them when it cannot be written.
         """
         wanted = {"cwd": cwd, "status": status, "agent": agent}
+        also = dict(where or {})
+        check_comparable(also)
         for _ in range(2):
             with self._own_lock():
                 try:
                     self._refresh(look)
-                    return [*self._select(wanted, limit, offset)]
+                    return [*self._select(wanted, also, limit, offset)]
                 except (apsw.Error, OSError, ValueError):
                     self.forget()
         sessions = [
             facts[0]
-            for name in session_folders(self._folder)
-            if (facts := look(name)) and _matches(facts[0], wanted)
+            for id in session_ids(self._folder)
+            if (facts := look(id)) and _matches(facts[0], wanted, also)
         ]
         sessions.sort(key=lambda info: (info.updated_at, info.id), reverse=True)
         return sessions[offset : None if limit is None else offset + limit]
@@ -152,6 +133,16 @@ class Index:
         with suppress(apsw.Error, OSError), self._own_lock():
             self._open().execute("delete from sessions where id = ?", (id,))
 
+    def scrub(self) -> None:
+        """Leave no trace of what rows held before: not in free pages, not in the WAL."""
+        with self._own_lock():
+            try:
+                busy = self._open().execute("pragma wal_checkpoint(truncate)").fetchone()
+            except (apsw.Error, OSError):
+                busy = (1,)
+            if busy is None or busy[0]:  # Someone reads it: it is made anew.
+                self.forget()
+
     def forget(self) -> None:
         """Delete the table. The next listing rebuilds it."""
         self.close()
@@ -190,6 +181,7 @@ class Index:
         db.pragma("journal_mode", "wal")
         # A loss of power may damage it: it can be rebuilt.
         db.pragma("synchronous", "off")
+        db.pragma("secure_delete", "on")
         if db.pragma("user_version") != VERSION:
             self._make(db)
         self._db, self._opened = db, self._inode()
@@ -217,9 +209,9 @@ class Index:
         self._update_changed(db, look)
         if self._recorded_folder_ns(db) == now_ns:
             return
-        there = set(session_folders(self._folder))
+        there = set(session_ids(self._folder))
         known = {id for (id,) in db.execute("select id from sessions")}
-        new = [facts for name in sorted(there - known) if (facts := look(name))]
+        new = [facts for id in sorted(there - known) if (facts := look(id))]
         db.execute("begin immediate")
         try:
             for info, size_bytes in new:
@@ -237,26 +229,30 @@ class Index:
         rows: list[Any] = db.execute("select id, size_bytes from sessions").fetchall()
         for id, recorded_bytes in rows:
             try:
-                size_bytes = os.stat(f"{folder}/{id}/{LOG}").st_size
+                size_bytes = os.stat(f"{folder}/{name_of(id)}/{LOG}").st_size
             except OSError:  # It was deleted; the folder's time shows that.
                 continue
             if size_bytes != recorded_bytes and (facts := look(id)):
                 self._put(db, *facts)
 
     def _select(
-        self, wanted: dict[str, str | None], limit: int | None, offset: int
+        self,
+        wanted: dict[str, str | None],
+        also: dict[str, Any],
+        limit: int | None,
+        offset: int,
     ) -> Sequence[SessionInfo]:
-        where = " and ".join(
-            f"{name} = :{name}" for name, value in wanted.items() if value is not None
-        )
+        conditions = [f"id not like '{SHARED}%'"]
+        conditions += [f"{name} = :{name}" for name, value in wanted.items() if value is not None]
+        values: dict[str, Any] = {name: _clean(value) for name, value in wanted.items()}
+        for n, (name, value) in enumerate(also.items()):
+            conditions.append(f"json_extract(info, :path{n}) is :value{n}")
+            values[f"path{n}"] = f"$.{name}" if name in FIELDS else f'$.extra."{name}"'
+            values[f"value{n}"] = _clean(value) if isinstance(value, str) else value
         rows = self._open().execute(
-            f"select info from sessions {'where ' + where if where else ''} order by updated_at"
-            " desc, id limit :limit offset :offset",
-            {
-                **{name: _clean(value) for name, value in wanted.items()},
-                "limit": -1 if limit is None else limit,
-                "offset": offset,
-            },
+            f"select info from sessions where {' and '.join(conditions)}"
+            " order by updated_at desc, id limit :limit offset :offset",
+            {**values, "limit": -1 if limit is None else limit, "offset": offset},
         )
         return [msgspec.json.decode(info, type=SessionInfo) for (info,) in rows]
 
@@ -283,12 +279,15 @@ class Index:
         return os.stat(self._folder).st_mtime_ns
 
 
-def session_folders(folder: Path) -> Iterator[str]:
-    """Yield the folders that may be sessions. Names with a dot are our own."""
+def session_ids(folder: Path) -> Iterator[str]:
+    """Yield the ids of the folders that may be sessions. Names that begin with a dot are our
+    own."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
-                yield entry.name
+                id = id_of(entry.name)
+                if id is not None:
+                    yield id
 
 
 _INHERITED: list[apsw.Connection | None] = []
@@ -299,5 +298,9 @@ def _clean(text: str | None) -> str | None:
     return None if text is None else text.encode("utf-8", "replace").decode()
 
 
-def _matches(info: SessionInfo, wanted: dict[str, str | None]) -> bool:
-    return all(value is None or getattr(info, name) == value for name, value in wanted.items())
+def _matches(info: SessionInfo, wanted: dict[str, str | None], also: dict[str, Any]) -> bool:
+    return (
+        not info.id.startswith(SHARED)
+        and all(value is None or getattr(info, name) == value for name, value in wanted.items())
+        and has_facts(info, also)
+    )

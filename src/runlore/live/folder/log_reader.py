@@ -14,10 +14,11 @@ from pathlib import Path
 
 import msgspec
 
-from ..errors import LogError, SessionNotFound
-from ..files.locks import O_BINARY, read_at
-from ..model import LogRecord
-from . import codec
+from ...errors import LogError, SessionNotFound
+from ...files.locks import O_BINARY, read_at
+from ...model import LogRecord
+from .. import codec
+from ..backend import Problem
 
 LOG = "log.jsonl"
 CHUNK_BYTES = 1 << 17
@@ -26,19 +27,6 @@ BLOCK_BYTES = 1 << 16
 HEAD_BYTES = 128
 """Enough bytes of a line for its first record's seq and id."""
 MAX_PROBLEMS = 1000
-
-
-class Problem(msgspec.Struct, frozen=True):
-    """Bytes of a log that are no record, and how they were treated."""
-
-    offset: int
-    size_bytes: int
-    reason: str
-    lost: tuple[int, int] | None = None
-    """First and last seq of the records that are lost here.
-
-    None if none is, or if the log was not read up to the next record yet.
-    """
 
 
 class LogReader:

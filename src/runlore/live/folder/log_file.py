@@ -19,19 +19,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from errno import EINTR
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from ..errors import Conflict, LogError, SessionBusy, SessionNotFound
-from ..files.locks import O_BINARY, lock_within, sync, sync_folder, try_lock, unlock
-from ..model import LogRecord
-from . import codec
+from ...errors import Conflict, LogError, SessionBusy, SessionNotFound
+from ...files.locks import O_BINARY, lock_within, sync, sync_folder, try_lock, unlock
+from ...model import LogRecord
+from .. import codec
+from ..backend import Durability, Item
 from .log_reader import LogReader
-
-Durability = Literal["process", "power"]
-Item = tuple[str, dict[str, Any], str | None]
-"""Type, payload and key of a record to append."""
 
 MAX_NS = (1 << 63) - 1
 """Maximum time in an id that is taken from a foreign log: later ids must be able to grow."""
@@ -40,6 +37,8 @@ MAX_CATCH_UP_BYTES = 1 << 22
 
 Beyond it only the end is read, and the rest on demand.
 """
+MAX_QUICK_BYTES = 1 << 17
+"""Maximum number of bytes of other writers that an append reads without taking long."""
 TAIL_RECORDS = 10
 """Number of records at the end of a log among which its last seq is looked for."""
 
@@ -114,6 +113,12 @@ class LogFile:
     def end(self) -> int:
         return self._end
 
+    def is_current(self, *, has_key: bool = False) -> bool:
+        """Return True if an append would read little of the log first."""
+        if self._fd < 0 or self._end < 0 or (has_key and self._keys is None):
+            return False
+        return 0 <= os.fstat(self._fd).st_size - self._end <= MAX_QUICK_BYTES
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the lock, with the records of other writers read.
@@ -143,6 +148,38 @@ class LogFile:
     def append_locked(self, items: Sequence[Item]) -> list[LogRecord]:
         """Append inside `locked`. Does not wait for the disk."""
         return self._append(self._fd, items, None)
+
+    def overwrite(self, seq: int, payloads: Sequence[dict[str, Any]]) -> LogRecord:
+        """Replace the payload of a record, in its place, by the first of these that fits there.
+
+        Raises LogError when none does.
+        """
+        with self.locked():
+            if self.guard is not None:
+                self.guard()
+            place = self.reader.line_of(seq)
+            blocks = self.reader.blocks(place[0]) if place is not None else iter(())
+            offset, line = next(((start, lines[0]) for start, lines in blocks), (0, b""))
+            for payload in payloads if line else ():
+                records = [
+                    msgspec.structs.replace(one, payload=payload) if one.seq == seq else one
+                    for one in self.reader.decode(line, offset)
+                ]
+                data = codec.encode_within(records, len(line))
+                if data is not None:
+                    self._write_at(offset, data)
+                    return next(one for one in records if one.seq == seq)
+        raise LogError(f"{self.path}: the replacement for record {seq} is too long for its place")
+
+    def _write_at(self, offset: int, data: bytes) -> None:
+        # What is opened to append cannot write anywhere else.
+        try:
+            with self.path.open("r+b", buffering=0) as file:
+                file.seek(offset)
+                file.write(data)
+                sync(file.fileno())
+        except OSError as error:
+            raise LogError(f"{self.path}: {error.strerror}; nothing was replaced") from None
 
     def sync(self, end: int | None = None) -> None:
         """Wait until everything up to `end` is on the disk; without `end`, everything written so
