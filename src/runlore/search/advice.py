@@ -13,7 +13,8 @@ from itertools import pairwise
 import msgspec
 
 from ..store import Store
-from .ranked import SENTENCE_WORDS, allowed, search
+from .fields import allowed
+from .ranked import SENTENCE_WORDS, search
 from .syntax import EVENT_FIELDS, FIELDS, QUERY_PART, TOKEN, Query
 
 MAX_COUNTED = 50

@@ -16,13 +16,14 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
 
-from .. import adapters
 from ..errors import StoreError
-from ..query import resolve
 from ..store import Filter, SegmentEvent, Store
 from ..store.rows import column_of
 from ..store.words import mark
+from .by_passage import PassageSearch
+from .fields import allowed
 from .postings import Word, contains, counts_of, of_session, union
+from .questions import is_question
 from .syntax import EventFilter, Query, QueryError, Term, kinds_of, parse, parts_of, path_phrases
 from .text import Answer, EventHit, Finder, Hit, Page, event_hit
 
@@ -87,43 +88,14 @@ def search(
     session: names no session.
     """
     began = time.perf_counter()
+    query = parse(text) if isinstance(text, str) else text
     with store.snapshot():
-        answer = _Search(
-            store, parse(text) if isinstance(text, str) else text, events, proofs or MAX_PROOFS
-        ).run(limit, sort)
+        if sort == "relevance" and is_question(query):
+            answer = PassageSearch(store, query, events).run(limit)
+        else:
+            answer = _Search(store, query, events, proofs or MAX_PROOFS).run(limit, sort)
     answer.seconds = time.perf_counter() - began
     return answer
-
-
-def allowed(store: Store, query: Query) -> set[int] | None:
-    """Return the sessions that the query's fields choose; None means all.
-
-    Raises QueryError, NotFound.
-    """
-    chosen: set[int] | None = None
-    for either in query.sessions:
-        here = set().union(*(_numbers(store, one) for one in either))
-        chosen = here if chosen is None else chosen & here
-    return chosen
-
-
-def _numbers(store: Store, chosen: Filter) -> set[int]:
-    """Return the sessions that a filter chooses.
-
-    A session or agent that chooses none must at least exist.
-    """
-    is_latest = (chosen.name or "").lower().partition(":")[0] == "latest"
-    numbers = set() if is_latest else store.sessions.numbers(chosen)
-    if not numbers and chosen.name is not None:
-        numbers = store.sessions.numbers(
-            Filter(name=resolve(store, chosen.name), parents_only=False)
-        )
-    if not numbers and chosen.agent is not None and chosen.agent not in adapters.names():
-        name = adapters.find_name(chosen.agent)
-        if name is None:
-            raise QueryError(adapters.describe_unknown(chosen.agent))
-        numbers = store.sessions.numbers(chosen._replace(agent=name))
-    return numbers
 
 
 _Proof = tuple[int, float, list[EventHit], list[str]]

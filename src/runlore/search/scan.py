@@ -17,7 +17,8 @@ import re2
 from ..errors import StoreError
 from ..store import Filter, SegmentEvent, Store
 from ..store.scanning import scan as scan_segments
-from .ranked import EVENTS_SHOWN, allowed
+from .fields import allowed
+from .ranked import EVENTS_SHOWN
 from .syntax import Query, QueryError, parse
 from .text import MAX_SPOTS, Answer, EventHit, Hit, Page, event_hit
 

@@ -93,6 +93,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     ignored: tuple[str, ...] = ()
     fields: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """The source of `sessions` and `events`, as given."""
+    words: tuple[str, ...] = ()
+    """What was written beside the fields, in its order."""
     labels: tuple[tuple[str, str], ...] = ()
     """Fields that were not written as fields, each with its own words, for messages."""
 
@@ -102,6 +104,15 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
             bool(self.without)
             or self.events != EventFilter()
             or any(term.needs_proof for group in self.groups for term in group)
+        )
+
+    @property
+    def is_literal(self) -> bool:
+        """True if it says how words are to be looked for, or in which events."""
+        return (
+            bool(self.without)
+            or self.events != EventFilter()
+            or any(len(group) > 1 or group[0].is_prefix for group in self.groups)
         )
 
     @property
@@ -168,6 +179,7 @@ def parse(text: str, now: datetime | None = None) -> Query:
         groups=tuple(parser.groups),
         without=tuple(parser.without),
         ignored=(*parser.ignored, *sorted(signs - set(parser.ignored))),
+        words=tuple(parser.words),
     )
     return words.with_fields(parser.fields.items(), now) if parser.fields else words
 
@@ -180,6 +192,7 @@ class _Parser:
         self.without: list[Term] = []
         self.ignored: list[str] = []
         self.fields: dict[str, list[str]] = {}
+        self.words: list[str] = []
         self.has_or = False
         self._before: Term | None = None
         self._joins = self._is_repeated = False
@@ -195,7 +208,8 @@ class _Parser:
         if field:
             self.fields.setdefault(field, []).append(bare)
         else:
-            term = _term(bare, is_phrase=is_phrase)
+            term = plain_term(bare, is_phrase=is_phrase)
+            self.words.append(bare)
             self._add_term(term, value, is_excluded=bool(minus))
         self._before = None if field or minus else term or self._before
         self._joins = False
@@ -236,7 +250,7 @@ def parts_of(term: Term) -> list[Term]:
         return []
     names = re.findall(r"\w+", term.text)
     parts = names if len(names) > 1 else TOKEN.findall(term.text)
-    terms = [_term(part, is_phrase=False) for part in parts[:MAX_WORDS]] if len(parts) > 1 else []
+    terms = [plain_term(part) for part in parts[:MAX_WORDS]] if len(parts) > 1 else []
     return [part for part in terms if part is not None and len(part.text) > 1]
 
 
@@ -292,7 +306,8 @@ def _clean(text: str) -> str:
     return blank_escapes(text.encode("utf-8", "replace")).decode().replace("\0", " ")
 
 
-def _term(word: str, *, is_phrase: bool) -> Term | None:
+def plain_term(word: str, *, is_phrase: bool = False) -> Term | None:
+    """Return the term for a word or phrase; None if there is no letter or digit in it."""
     is_prefix = word.endswith("*") and not is_phrase
     word = word.rstrip("*") if is_prefix else word
     tokens = [match.end() for match in TOKEN.finditer(word)]

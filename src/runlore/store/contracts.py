@@ -252,6 +252,12 @@ class SearchIndex(Protocol):
         that only have its words.
         """
 
+    def having(self, words: Collection[str], *, column: str | None = None) -> list[int]:
+        """Return the ids of all segments that have any of these words, ascending.
+
+        The words are letters and digits alone. Columns are those of `postings`.
+        """
+
     def segment(self, id: int, *, files: bool = True) -> tuple[bytes, list[SegmentEvent]] | None:
         """Return the bodies of a segment as one bytes object, and its events with their positions
         in it.

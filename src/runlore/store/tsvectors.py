@@ -9,7 +9,7 @@ which is stored compressed with the segment.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cache, lru_cache
 from itertools import zip_longest
 from typing import Any
@@ -77,6 +77,11 @@ def build_query(term: str, *, prefix: bool) -> WordQuery | None:
     if len(words) == 1 and len(words[0]) < MAX_WORD_CHARS:
         return WordQuery(tsquery, None)
     return WordQuery(tsquery, f" {' '.join(words)}{'' if prefix else ' '}".encode())
+
+
+def build_alternatives(words: Collection[str]) -> WordQuery:
+    """Return the query for any of several words of letters and digits."""
+    return WordQuery(" | ".join(f"'{word[:MAX_WORD_CHARS]}'" for word in sorted(words)), None)
 
 
 def columns_with(stream: bytes, phrase: bytes, unpack: Callable[[bytes], bytes]) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -23,6 +23,7 @@ from ..tsvectors import (
     MESSAGE_COLUMNS,
     PHRASE_CHECK_SEGMENTS,
     WordQuery,
+    build_alternatives,
     build_query,
     columns_with,
     tokenize_segment,
@@ -65,8 +66,11 @@ class PostgresIndex(SqlIndex):
         matches = self._find_phrase(query)
         return [id_ for id_, places in matches.items() if not places.isdisjoint(columns)]
 
+    def having(self, words: Collection[str], *, column: str | None = None) -> list[int]:
+        return self._find_word(build_alternatives(words), column)
+
     def _find_word(self, query: WordQuery, column: str | None) -> list[int]:
-        """Return the segments that have a word in a column, ascending."""
+        """Return the segments that have a word, or one of several, in a column, ascending."""
         known = self._known_words()
         if (query, column) not in known:
             # A search asks for a word in all columns, and then in those of messages. One round trip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from ..changes import NewSegment
@@ -34,6 +34,14 @@ class SqlIndex(ABC):
 
     @abstractmethod
     def words(self) -> list[str]:
+        """See `SearchIndex`."""
+
+    @abstractmethod
+    def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
+        """See `SearchIndex`."""
+
+    @abstractmethod
+    def having(self, words: Collection[str], *, column: str | None = None) -> list[int]:
         """See `SearchIndex`."""
 
     @abstractmethod

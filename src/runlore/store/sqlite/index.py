@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing, suppress
 from typing import Any
 
@@ -38,10 +38,15 @@ class SqliteIndex(SqlIndex):
         db.pending.append(self)
 
     def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
+        return self._matching(_quoted(term) + ("*" if prefix else ""), column)
+
+    def having(self, words: Collection[str], *, column: str | None = None) -> list[int]:
+        return self._matching(f"({' OR '.join(map(_quoted, sorted(words)))})", column)
+
+    def _matching(self, expression: str, column: str | None) -> list[int]:
         self.flush()
-        quoted = '"' + term.replace('"', '""') + '"' + ("*" if prefix else "")
         columns = "{prompt reply}" if column == "said" else column
-        query = f"{columns} : {quoted}" if columns else quoted
+        query = f"{columns} : {expression}" if columns else expression
         # One JSON array is faster than a row for each: a common word has tens of thousands.
         (ids,) = self.db.one(
             "select json_group_array(rowid) from search where search match ?",
@@ -157,3 +162,7 @@ class SqliteIndex(SqlIndex):
     def clear(self) -> None:
         self._waiting.clear()
         self._waiting_bytes = 0
+
+
+def _quoted(term: str) -> str:
+    return '"' + term.replace('"', '""') + '"'

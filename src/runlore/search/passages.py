@@ -1,0 +1,207 @@
+"""Passages: the places of a text where the words of a question stand together.
+
+A passage is a window of four neighbouring turns, or of as much of a longer text. It is scored by
+BM25: a rare word counts more than a common one, a second occurrence less than the first, and a
+short passage more than a long one. What is written exactly as the question has it counts more than
+another form of the word, and words that follow each other as in the question count extra. Pure.
+"""
+
+from __future__ import annotations
+
+import os.path
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from .questions import Clue
+from .text import Finder, Page
+
+WINDOW = 4
+"""Neighbouring turns in a passage."""
+
+PIECE_BYTES = 800
+"""Size at which a turn is divided. The tokens of a passage should be near each other."""
+
+SATURATION, LENGTH, USUAL_BYTES = 1.2, 0.5, 1200
+"""The k and b of BM25, and the length of a passage that neither gains nor loses."""
+
+FORM_SHARE = 0.8
+"""Share of an occurrence that another form of the word counts."""
+
+NEAR_BYTES, NEAR_SHARE = 40, 0.25
+"""Distance within which two words that follow each other in the question do so in the text, and the
+share of their weights that this adds."""
+
+TOOL_SHARE, INJECTED_SHARE = 0.6, 0.01
+"""Share of the score of a passage in the calls and results of tools, and in injected text."""
+
+MAX_SPOTS = 300
+"""Maximum number of places of one word in a segment."""
+
+_SAID = frozenset({"user_msg", "assistant_msg", "human_intervention", "decision", "thinking"})
+_WORD_END = re.compile(rb"[a-z]*")
+_PART_END = re.compile(rb"[A-Za-z][a-z]*")
+
+
+class Spot(NamedTuple):
+    """An occurrence of a clue in the bytes of a page."""
+
+    start: int
+    end: int
+    clue: int
+    is_same: bool
+    """True if it is written as in the question, apart from case."""
+
+
+class Passage(NamedTuple):
+    score: float
+    events: tuple[int, ...]
+    """Indexes of events with any of the words."""
+    clues: frozenset[int]
+
+
+class Matcher:
+    """Finds clues in pages."""
+
+    def __init__(self, clues: Sequence[Clue]) -> None:
+        self.clues = clues
+        self.words = [
+            (n, clue.text.lower().encode(), [form.encode() for form in group])
+            for n, clue in enumerate(clues)
+            for group in _with_same_beginning(clue.forms)
+        ]
+        self.patterns = [
+            (n, same, frozenset(forms), re.compile(re.escape(os.path.commonprefix(forms))))
+            for n, same, forms in self.words
+        ]
+        self.finders = [(n, Finder(clue.term)) for n, clue in enumerate(clues) if not clue.forms]
+
+    def find(self, page: Page) -> list[Spot]:
+        """Return the places of all clues, in order."""
+        spots: list[Spot] = []
+        for n, same, forms, pattern in self.patterns:
+            spots += _find_forms(page, n, same, forms, pattern)
+        everywhere = range(len(page.events))
+        for n, finder in self.finders:
+            for places in finder.find(page, everywhere, (), len(page.events)).values():
+                spots += [Spot(start, end, n, True) for start, end in places]
+        spots.sort()
+        return spots
+
+
+def best_passages(
+    page: Page, spots: Sequence[Spot], weights: Sequence[float], most: int = 3
+) -> list[Passage]:
+    """Return the best passages of a page, best first, none of which share an event."""
+    found = [
+        passage
+        for stream, share in _streams(page)
+        for passage in _passages(stream, spots, weights, share)
+    ]
+    found.sort(key=lambda passage: -passage.score)
+    best: list[Passage] = []
+    for passage in found:
+        if all(set(passage.events).isdisjoint(other.events) for other in best):
+            best.append(passage)
+            if len(best) >= most:
+                break
+    return best
+
+
+def _with_same_beginning(forms: Iterable[str]) -> list[list[str]]:
+    """Divide forms like `go` and `went` by their first two letters."""
+    return [list(group) for _, group in groupby(sorted(forms), key=lambda form: form[:2])]
+
+
+def _find_forms(
+    page: Page, n: int, same: bytes, forms: frozenset[bytes], pattern: re.Pattern[bytes]
+) -> Iterator[Spot]:
+    lower, data = page.lower, page.data
+    count = 0
+    for match in pattern.finditer(lower):
+        at = match.start()
+        before = data[at - 1] if at else 32
+        is_camel = False
+        if _is_word_byte(before):
+            # Inside a word, unless a part begins here as in parseHttp.
+            if not (97 <= before <= 122 and 65 <= data[at] <= 90):
+                continue
+            is_camel = True
+        end = _WORD_END.match(lower, at).end()  # type: ignore[union-attr]
+        word = lower[at:end]
+        if word not in forms or (end < len(data) and _is_word_byte(data[end])):
+            part = _PART_END.match(data, at)
+            if part is None or part.end() >= end or lower[at : part.end()] not in forms:
+                continue
+            end, word, is_camel = part.end(), lower[at : part.end()], True
+        yield Spot(at, end, n, word == same and not is_camel)
+        count += 1
+        if count >= MAX_SPOTS:
+            return
+
+
+def _is_word_byte(byte: int) -> bool:
+    return 97 <= byte <= 122 or 65 <= byte <= 90 or 48 <= byte <= 57
+
+
+# ── windows ───────────────────────────────────────────────────────────────────────────────────────
+_Piece = tuple[int, int, int]
+"""The first byte, the end, and the index of the event."""
+
+
+def _streams(page: Page) -> Iterator[tuple[list[_Piece], float]]:
+    """Yield the pieces of what was said, of what tools did, and of injected text."""
+    streams: dict[float, list[_Piece]] = {1.0: [], TOOL_SHARE: [], INJECTED_SHARE: []}
+    for at, event in enumerate(page.events):
+        share = (
+            INJECTED_SHARE if event.is_injected else 1.0 if event.kind in _SAID else TOOL_SHARE
+        )
+        end = event.offset + event.length
+        for start in range(event.offset, end, PIECE_BYTES):
+            streams[share].append((start, min(end, start + PIECE_BYTES), at))
+    for share, pieces in streams.items():
+        yield pieces, share
+
+
+def _passages(
+    pieces: list[_Piece], spots: Sequence[Spot], weights: Sequence[float], share: float
+) -> Iterator[Passage]:
+    """Yield a passage for each piece with a word, beginning there."""
+    by_piece: dict[int, list[Spot]] = defaultdict(list)
+    starts = [piece[0] for piece in pieces]
+    for spot in spots:
+        at = bisect_right(starts, spot.start) - 1
+        if at >= 0 and spot.start < pieces[at][1]:
+            by_piece[at].append(spot)
+    for first in by_piece:
+        window = range(first, min(first + WINDOW, len(pieces)))
+        here = [spot for at in window for spot in by_piece.get(at, ())]
+        size = sum(pieces[at][1] - pieces[at][0] for at in window)
+        score = score_of(here, size, weights)
+        events = tuple(dict.fromkeys(pieces[at][2] for at in window if at in by_piece))
+        yield Passage(score * share, events, frozenset(spot.clue for spot in here))
+
+
+def score_of(spots: Sequence[Spot], size: int, weights: Sequence[float]) -> float:
+    counts: dict[int, float] = defaultdict(float)
+    near = 0.0
+    pairs: set[int] = set()
+    last: Spot | None = None
+    for spot in spots:
+        counts[spot.clue] += 1.0 if spot.is_same else FORM_SHARE
+        if (
+            last is not None
+            and spot.clue == last.clue + 1
+            and spot.start - last.end <= NEAR_BYTES
+            and spot.clue not in pairs
+        ):
+            pairs.add(spot.clue)
+            near += NEAR_SHARE * min(weights[spot.clue], weights[last.clue])
+        last = spot
+    norm = SATURATION * (1 - LENGTH + LENGTH * size / USUAL_BYTES)
+    return near + sum(
+        weights[clue] * count * (SATURATION + 1) / (count + norm) for clue, count in counts.items()
+    )
