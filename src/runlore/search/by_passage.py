@@ -11,18 +11,24 @@ from __future__ import annotations
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
-from ..store import SessionLine, Store
+from ..errors import StoreError
+from ..model import parse_time
+from ..store import SegmentEvent, SessionLine, Store
+from .dates import find_period
 from .fields import allowed
 from .passages import Matcher, Passage, best_passages
+from .postings import contains
 from .questions import Clue, find_clues
 from .syntax import Query
 from .text import Answer, EventHit, Hit, Page, event_hit
 
-MAX_READ = 300
-"""Maximum number of segments that are read for a question."""
+MAX_READ, MAX_READ_BYTES = 400, 5_000_000
+"""Maximum number of segments that are read for a question, and of their bytes: segments of chats
+are small."""
 
 MAX_READ_OF_SESSION = 4
 """Share of these for one session."""
@@ -42,22 +48,42 @@ PART_SHARE = 0.5
 EXACT_WEIGHT = 1.3
 """Factor for identifiers and phrases."""
 
-COVERAGE_SHARE, SECOND_SHARE, TITLE_SHARE = 0.25, 0.1, 0.3
-"""What a session has beside its best passage: the words of the question anywhere in it, its second
-passage, its title."""
+SECOND_SHARE, WORDS_SHARE = 0.1, 0.05
+"""What a session has beside its best passage: the next ones, and the words of the question that are
+anywhere in it."""
+
+FIELD_SHARES = {"title": 0.2, "goal": 0.1, "result": 0.1, "commits": 0.1}
+"""Share of the weight of the words in these fields."""
+
+MAX_WEIGHED = 40
+"""Number of sessions whose fields are read: no other can become one of the best."""
+
+PERIOD_SHARE, RECENT_SHARE = 0.15, 0.02
+"""Share of its score that a session of the time that the question names wins, and the newest one."""
+
+RECENT_DAYS = 60.0
+"""Half-life of the preference for recent sessions."""
 
 
-class _Candidate(NamedTuple):
+@dataclass
+class _Candidate:
     session: int
-    score: float
     passages: list[tuple[int, Passage]]
     """With the segment of each, best first."""
+    why: dict[str, float]
+
+    @property
+    def score(self) -> float:
+        return sum(self.why.values())
 
 
 class PassageSearch:
-    def __init__(self, store: Store, query: Query, events: int) -> None:
+    def __init__(
+        self, store: Store, query: Query, events: int, now: datetime | None = None
+    ) -> None:
         self.store, self.query, self.events = store, query, events
-        self.clues = find_clues(query)
+        self.period = find_period(query.words, now)
+        self.clues = find_clues(query, self.period.words if self.period else ())
         self.matcher = Matcher(self.clues)
         self.is_damaged = False
 
@@ -69,14 +95,16 @@ class PassageSearch:
             for clue, segments in zip(self.clues, self.postings, strict=True)
         ]
         scores, self.coverage = self._score_segments(sessions)
-        candidates = self._read(self._choose(scores))
-        best = heapq.nlargest(limit, candidates, key=lambda one: (one.score, one.session))
-        lines = self.store.sessions.lines([one.session for one in best])
-        hits = [self._hit(one, lines[one.session]) for one in best if one.session in lines]
         numbers = self._numbers()
+        candidates = self._read(self._choose(scores, numbers))
+        best = _best(candidates, limit + MAX_WEIGHED)
+        lines = self.store.sessions.lines([one.session for one in best])
+        best = [one for one in best if one.session in lines]
+        self._weigh(best[:MAX_WEIGHED], lines)
+        hits = [self._hit(one, lines[one.session]) for one in _best(best, limit)]
         return Answer(
             hits=hits,
-            total=max(len(numbers), len(hits)),
+            total=len(numbers),
             numbers=frozenset(numbers),
             missing=self._missing(hits),
             ignored=list(self.query.ignored),
@@ -123,18 +151,18 @@ class PassageSearch:
                     scores[segment] += weight * SAID_WEIGHT
         return scores, coverage
 
-    def _choose(self, scores: dict[int, float]) -> list[int]:
-        """Return the segments to read, in order: the best, and not too many of one session."""
+    def _choose(self, scores: dict[int, float], numbers: set[int]) -> list[int]:
+        """Return the segments to read: the best first, and not too many of one session."""
         chosen: list[int] = []
         reads: dict[int, int] = defaultdict(int)
         for segment in sorted(scores, key=lambda segment: (-scores[segment], segment)):
             session = segment >> 20
-            if reads[session] < MAX_READ_OF_SESSION:
+            if session in numbers and reads[session] < MAX_READ_OF_SESSION:
                 reads[session] += 1
                 chosen.append(segment)
                 if len(chosen) >= MAX_READ:
                     break
-        return sorted(chosen)
+        return chosen
 
     # ── ranking ───────────────────────────────────────────────────────────────────────────────────
     def _pages(self, segments: Sequence[int]) -> Iterator[tuple[int, Page]]:
@@ -148,18 +176,62 @@ class PassageSearch:
 
     def _read(self, segments: Sequence[int]) -> list[_Candidate]:
         passages: dict[int, list[tuple[int, Passage]]] = defaultdict(list)
+        size = 0
         for segment, page in self._pages(segments):
-            spots = self.matcher.find(page)
+            spots = self.matcher.find(page, self._clues_in(segment))
             for passage in best_passages(page, spots, self.weights):
                 passages[segment >> 20].append((segment, passage))
+            size += len(page.data)
+            if size >= MAX_READ_BYTES:
+                break
         return [self._candidate(session, found) for session, found in passages.items()]
 
     def _candidate(self, session: int, found: list[tuple[int, Passage]]) -> _Candidate:
-        found.sort(key=lambda item: -item[1].score)
-        score = found[0][1].score
-        score += SECOND_SHARE * sum(passage.score for _, passage in found[1:3])
-        score += COVERAGE_SHARE * self._weight_of(self.coverage[session])
-        return _Candidate(session, score, found)
+        found.sort(key=lambda item: (-item[1].score, item[0]))
+        why = {
+            "passage": found[0][1].score,
+            "other passages": SECOND_SHARE * sum(passage.score for _, passage in found[1:3]),
+            "words": WORDS_SHARE * self._weight_of(self.coverage[session]),
+        }
+        return _Candidate(session, found, why)
+
+    def _weigh(self, best: Sequence[_Candidate], lines: Mapping[int, SessionLine]) -> None:
+        """Add what fields, the date that the question names, and the age of a session are worth."""
+        times = [parse_time(time) for line in lines.values() if (time := line.started_at)]
+        newest = max(times, default=None)
+        for one in best:
+            line = lines[one.session]
+            score = one.score
+            for name, text in self._fields(line):
+                one.why[name] = FIELD_SHARES[name] * self._weight_of(self._clues_of(text))
+            if newest is None or line.started_at is None:
+                continue
+            started = parse_time(line.started_at)
+            age = (newest - started).total_seconds() / 86_400
+            one.why["recent"] = RECENT_SHARE * score * 2 ** (-age / RECENT_DAYS)
+            ended = parse_time(line.ended_at) if line.ended_at else started
+            if self.period and started < self.period.last and ended >= self.period.first:
+                one.why["date"] = PERIOD_SHARE * score
+
+    def _fields(self, line: SessionLine) -> Iterator[tuple[str, str]]:
+        yield "title", line.title or ""
+        try:
+            digest = self.store.digests.get(line.uid)
+        except StoreError:
+            digest = None
+        if digest is not None:
+            yield "goal", digest.goal or ""
+            yield "result", digest.result.text if digest.result else ""
+            yield "commits", "\n".join(commit.subject or "" for commit in digest.commits)
+
+    def _clues_of(self, text: str) -> set[int]:
+        """Return the clues in the text of a field."""
+        data = text.encode("utf-8", "replace")
+        page = Page(data, [SegmentEvent(0, "", None, None, False, (), 0, len(data))])
+        return {spot.clue for spot in self.matcher.find(page, range(len(self.clues)))}
+
+    def _clues_in(self, segment: int) -> set[int]:
+        return {n for n, segments in enumerate(self.postings) if contains(segments, segment)}
 
     def _weight_of(self, clues: Iterable[int]) -> float:
         return sum(self.weights[n] for n in clues)
@@ -171,6 +243,7 @@ class PassageSearch:
             score=round(one.score, 4),
             events=self._events(one),
             missing=self._lacking(one.session),
+            why={name: round(value, 3) for name, value in one.why.items() if value},
         )
 
     def _events(self, one: _Candidate) -> list[EventHit]:
@@ -180,7 +253,7 @@ class PassageSearch:
             if len(events) >= self.events:
                 break
             for _, page in self._pages([segment]):
-                spots = self.matcher.find(page)
+                spots = self.matcher.find(page, self._clues_in(segment))
                 for at in passage.events[: self.events - len(events)]:
                     event = page.events[at]
                     end = event.offset + event.length
@@ -210,3 +283,7 @@ class PassageSearch:
         weights = {session: self._weight_of(clues) for session, clues in self.coverage.items()}
         enough = MIN_COVERAGE * max(weights.values(), default=0.0)
         return {session for session, weight in weights.items() if weight >= enough}
+
+
+def _best(candidates: Iterable[_Candidate], most: int) -> list[_Candidate]:
+    return heapq.nlargest(most, candidates, key=lambda one: (one.score, one.session))

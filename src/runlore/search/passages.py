@@ -12,7 +12,7 @@ import os.path
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ WINDOW = 4
 PIECE_BYTES = 800
 """Size at which a turn is divided. The tokens of a passage should be near each other."""
 
-SATURATION, LENGTH, USUAL_BYTES = 1.2, 0.5, 1200
+SATURATION, LENGTH, USUAL_BYTES = 1.2, 0.7, 1200
 """The k and b of BM25, and the length of a passage that neither gains nor loses."""
 
 FORM_SHARE = 0.8
@@ -68,24 +68,23 @@ class Matcher:
 
     def __init__(self, clues: Sequence[Clue]) -> None:
         self.clues = clues
-        self.words = [
-            (n, clue.text.lower().encode(), [form.encode() for form in group])
+        self.patterns = [
+            (n, clue.text.lower().encode(), *_pattern_for(group))
             for n, clue in enumerate(clues)
             for group in _with_same_beginning(clue.forms)
         ]
-        self.patterns = [
-            (n, same, frozenset(forms), re.compile(re.escape(os.path.commonprefix(forms))))
-            for n, same, forms in self.words
-        ]
         self.finders = [(n, Finder(clue.term)) for n, clue in enumerate(clues) if not clue.forms]
 
-    def find(self, page: Page) -> list[Spot]:
-        """Return the places of all clues, in order."""
+    def find(self, page: Page, clues: Collection[int]) -> list[Spot]:
+        """Return the places of some of the clues, by their index, in order."""
         spots: list[Spot] = []
         for n, same, forms, pattern in self.patterns:
-            spots += _find_forms(page, n, same, forms, pattern)
+            if n in clues:
+                spots += _find_forms(page, n, same, forms, pattern)
         everywhere = range(len(page.events))
         for n, finder in self.finders:
+            if n not in clues:
+                continue
             for places in finder.find(page, everywhere, (), len(page.events)).values():
                 spots += [Spot(start, end, n, True) for start, end in places]
         spots.sort()
@@ -114,6 +113,12 @@ def best_passages(
 def _with_same_beginning(forms: Iterable[str]) -> list[list[str]]:
     """Divide forms like `go` and `went` by their first two letters."""
     return [list(group) for _, group in groupby(sorted(forms), key=lambda form: form[:2])]
+
+
+def _pattern_for(forms: Sequence[str]) -> tuple[frozenset[bytes], re.Pattern[bytes]]:
+    """Return the forms, and a pattern for what all of them begin with."""
+    beginning = os.path.commonprefix(list(forms)).encode()
+    return frozenset(form.encode() for form in forms), re.compile(re.escape(beginning))
 
 
 def _find_forms(
@@ -177,12 +182,17 @@ def _passages(
         if at >= 0 and spot.start < pieces[at][1]:
             by_piece[at].append(spot)
     for first in by_piece:
-        window = range(first, min(first + WINDOW, len(pieces)))
-        here = [spot for at in window for spot in by_piece.get(at, ())]
-        size = sum(pieces[at][1] - pieces[at][0] for at in window)
-        score = score_of(here, size, weights)
-        events = tuple(dict.fromkeys(pieces[at][2] for at in window if at in by_piece))
-        yield Passage(score * share, events, frozenset(spot.clue for spot in here))
+        here: list[Spot] = []
+        events: list[int] = []
+        window = pieces[first : first + WINDOW]
+        for at, (_, _, event) in enumerate(window, first):
+            if at in by_piece:
+                here += by_piece[at]
+                if event not in events:
+                    events.append(event)
+        size = sum(end - start for start, end, _ in window)
+        score = score_of(here, size, weights) * share
+        yield Passage(score, tuple(events), frozenset([spot.clue for spot in here]))
 
 
 def score_of(spots: Sequence[Spot], size: int, weights: Sequence[float]) -> float:

@@ -8,7 +8,7 @@ The form alone decides. Pure; nothing here knows a store.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -27,6 +27,10 @@ _OPENINGS = frozenset(
     has have had in find show tell
     """.split()
 )
+_RELATIVE = frozenset(
+    "today yesterday last this day days week weeks month months year years ago".split()
+)
+"""Words of a date that mean another one every day."""
 _ENDS = ("?", "？", "؟")
 _AFFIX = re.compile(r"^\W+|(?:['’](?:s|re|ve|ll|d|m)|n['’]t)?\W*$", re.IGNORECASE)
 """What a question adds to a word: `gitsync's`, `(parser)`, `didn't`."""
@@ -42,7 +46,7 @@ class Clue(msgspec.Struct, frozen=True):
     is_exact: bool = False
     """An identifier or a phrase: what is written exactly so counts more than a word."""
     is_part: bool = False
-    """Not named by itself: a part of an identifier."""
+    """Not named by itself: a part of an identifier or of a date."""
 
 
 def is_question(query: Query) -> bool:
@@ -58,12 +62,19 @@ def is_question(query: Query) -> bool:
     return len(words) >= MIN_WORDS_OF_SENTENCE and stops >= MIN_STOP_SHARE * len(words)
 
 
-def find_clues(query: Query) -> list[Clue]:
-    """Return what a question names, in its order, without stop words; each once."""
+def find_clues(query: Query, dated: Collection[str] = ()) -> list[Clue]:
+    """Return what a question names, in its order, without stop words; each once.
+
+    Of a date, whose words are `dated`, what a text may say too counts like a part of a name.
+    """
     clues: dict[str, Clue] = {}
     for group in query.groups:
         for clue in _clues_of(group[0]):
-            clues.setdefault(clue.text.lower(), clue)
+            word = clue.text.lower()
+            if word in _RELATIVE and word in dated:
+                continue
+            is_part = clue.is_part or word in dated
+            clues.setdefault(word, msgspec.structs.replace(clue, is_part=is_part))
     return list(clues.values())
 
 

@@ -56,6 +56,8 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     events: list[EventHit]
     missing: list[str] = []
     """Words that this session does not have."""
+    why: dict[str, float] = {}
+    """What the score is made of."""
 
 
 class Answer(msgspec.Struct, kw_only=True):
