@@ -47,7 +47,7 @@ def main() -> None:
     options = parser.parse_args()
     if (options.corpus is None) == (options.url is None):
         parser.error("give --corpus or --url")
-    with _opened(options) as store:
+    with open_corpus(options) as store:
         for half in [options.half] if options.half else HALVES:
             report(store, half, list(read_questions(half)), options.misses)
 
@@ -95,7 +95,7 @@ def read_questions(half: str | None = None) -> Iterator[Asked]:
 
 
 @contextmanager
-def _opened(options: argparse.Namespace) -> Iterator[Store]:
+def open_corpus(options: argparse.Namespace) -> Iterator[Store]:
     if options.corpus is not None:
         with store_of(options.corpus) as store:
             yield store

@@ -20,7 +20,7 @@ from ..model import parse_time
 from ..store import SegmentEvent, SessionLine, Store
 from .dates import find_period
 from .fields import allowed
-from .passages import Matcher, Passage, best_passages
+from .passages import Matcher, Passage, best_passages, verbatim_share
 from .postings import contains
 from .questions import Clue, find_clues
 from .syntax import Query
@@ -85,6 +85,9 @@ class PassageSearch:
         self.period = find_period(query.words, now)
         self.clues = find_clues(query, self.period.words if self.period else ())
         self.matcher = Matcher(self.clues)
+        self.text = " ".join(query.words).encode("utf-8", "replace")
+        self.verbatim: dict[int, float] = {}
+        """What having the very text of the question is worth, by session."""
         self.is_damaged = False
 
     def run(self, limit: int) -> Answer:
@@ -179,8 +182,11 @@ class PassageSearch:
         size = 0
         for segment, page in self._pages(segments):
             spots = self.matcher.find(page, self._clues_in(segment))
+            session = segment >> 20
             for passage in best_passages(page, spots, self.weights):
-                passages[segment >> 20].append((segment, passage))
+                passages[session].append((segment, passage))
+            share = verbatim_share(page, self.text) if spots else 0.0
+            self.verbatim[session] = max(share, self.verbatim.get(session, 0.0))
             size += len(page.data)
             if size >= MAX_READ_BYTES:
                 break
@@ -191,6 +197,7 @@ class PassageSearch:
         why = {
             "passage": found[0][1].score,
             "other passages": SECOND_SHARE * sum(passage.score for _, passage in found[1:3]),
+            "very text": self.verbatim[session] * sum(self.weights),
             "words": WORDS_SHARE * self._weight_of(self.coverage[session]),
         }
         return _Candidate(session, found, why)

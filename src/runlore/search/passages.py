@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import os.path
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from .postings import Word
 from .questions import Clue
+from .syntax import TOKEN
 from .text import Finder, Page
 
 WINDOW = 4
@@ -37,6 +39,10 @@ share of their weights that this adds."""
 
 TOOL_SHARE, INJECTED_SHARE = 0.6, 0.01
 """Share of the score of a passage in the calls and results of tools, and in injected text."""
+
+NEARNESS_SHARE, VERBATIM_SHARE = 0.5, 1.0
+"""Weight of the best passage in the order of sessions that have all words of a query, and what the
+very text of the query adds, in shares of the weight of its words."""
 
 MAX_SPOTS = 300
 """Maximum number of places of one word in a segment."""
@@ -215,3 +221,33 @@ def score_of(spots: Sequence[Spot], size: int, weights: Sequence[float]) -> floa
     return near + sum(
         weights[clue] * count * (SATURATION + 1) / (count + norm) for clue, count in counts.items()
     )
+
+
+# ── words as they stand ───────────────────────────────────────────────────────────────────────────
+def is_about_nearness(words: Iterable[Word]) -> bool:
+    """Return True if the query has more than one word, or an identifier of several."""
+    texts = [word.terms[0].text for word in words]
+    return len(texts) > 1 or any(
+        len(TOKEN.findall(text)) > 1 or any(map(str.isupper, text[1:])) for text in texts
+    )
+
+
+def nearness(
+    page: Page, spots: Sequence[Spot], weights: Sequence[float], text: bytes
+) -> float:
+    """Return the score of the best passage with these places; more if it has the very text."""
+    ordered = sorted(spots)
+    best = 0.0
+    for at, spot in enumerate(ordered):
+        end = bisect_left(ordered, (spot.start + USUAL_BYTES,), at)
+        best = max(best, score_of(ordered[at:end], USUAL_BYTES, weights))
+    return NEARNESS_SHARE * best + (verbatim_share(page, text) * sum(weights) if ordered else 0.0)
+
+
+def verbatim_share(page: Page, text: bytes) -> float:
+    """Return what having the very text of a query is worth, in shares of its words' weight."""
+    small = text.lower()
+    if small not in page.lower:
+        return 0.0
+    # Capitals in a query are meant.
+    return VERBATIM_SHARE if text == small or text in page.data else VERBATIM_SHARE / 4

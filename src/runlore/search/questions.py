@@ -1,4 +1,4 @@
-"""Tells a question in plain words from a query of exact words, and what in it chooses.
+"""Tells a question or a sentence from a query of exact words, and what in it chooses.
 
 "Where did we fix the login?" wants the best answer there is: its words may have other endings, some
 may be missing, and words like "where" and "did" choose nothing. Two exact words want those words.
@@ -18,8 +18,9 @@ from .syntax import TOKEN, Query, Term, parts_of, plain_term
 MIN_WORDS, MIN_WORDS_UNMARKED = 3, 4
 """Words of a question that ends with a question mark, and of one that only begins like one."""
 
-MIN_WORDS_OF_SENTENCE, MIN_STOP_SHARE = 5, 0.3
-"""Words, and share of stop words, of any other sentence. A pasted error has fewer of them."""
+MIN_SENTENCE_WORDS = 6
+"""Words of any other text that is meant as a sentence: people have pasted it, or tell what they
+remember, and its session often lacks one or two of them."""
 
 _OPENINGS = frozenset(
     """
@@ -50,16 +51,14 @@ class Clue(msgspec.Struct, frozen=True):
 
 
 def is_question(query: Query) -> bool:
-    """Return True if the query has the form of a question, and something in it chooses."""
+    """Return True if the query has the form of a question or a sentence, and anything in it
+    chooses."""
     words = query.words
     if query.is_literal or len(words) < MIN_WORDS or not _content_words(words):
         return False
-    if words[-1].endswith(_ENDS):
+    if words[-1].endswith(_ENDS) or len(query.groups) >= MIN_SENTENCE_WORDS:
         return True
-    if words[0].lower() in _OPENINGS and len(words) >= MIN_WORDS_UNMARKED:
-        return True
-    stops = len(words) - len(_content_words(words))
-    return len(words) >= MIN_WORDS_OF_SENTENCE and stops >= MIN_STOP_SHARE * len(words)
+    return words[0].lower() in _OPENINGS and len(words) >= MIN_WORDS_UNMARKED
 
 
 def find_clues(query: Query, dated: Collection[str] = ()) -> list[Clue]:

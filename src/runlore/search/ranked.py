@@ -22,6 +22,7 @@ from ..store.rows import column_of
 from ..store.words import mark
 from .by_passage import PassageSearch
 from .fields import allowed
+from .passages import Spot, is_about_nearness, nearness
 from .postings import Word, contains, counts_of, of_session, union
 from .questions import is_question
 from .syntax import EventFilter, Query, QueryError, Term, kinds_of, parse, parts_of, path_phrases
@@ -63,6 +64,9 @@ MIN_COVERAGE = 0.5
 MAX_INJECTED, MAX_INJECTED_SEGMENTS = 50, 4
 """Maximum number of sessions that rank last because only injected text has the words, and of
 segments that are read of such a session to find other text."""
+
+MAX_COMPARED = 30
+"""Number of sessions that are read to put those first in which the words are near each other."""
 
 _INJECTED_WEIGHT = 1e-6
 """Weight of an event with injected text: any other event with a word comes first."""
@@ -114,6 +118,10 @@ class _Search:
         """Segments that were read ahead."""
         self.is_partial = self.is_cut_short = self.is_damaged = False
         self.unwanted: list[Word] = []
+        self.near: dict[int, float] = {}
+        """How near the words are in the sessions that were read."""
+        self.text = " ".join(query.words).encode()
+        self.is_by_nearness = False
         self.is_picky = bool(query.without) or query.events != EventFilter()
 
     def run(self, limit: int, sort: str) -> Answer:
@@ -301,9 +309,10 @@ class _Search:
             return injected if is_last else proofs
 
         late: list[tuple[int, tuple[int, float]]] = []
+        wanted = self._wanted(words, limit, sort)
         most = MAX_FIRST_PROOFS if len(sessions) > 1 else self.max_proofs
         for rank, (number, score) in enumerate(
-            self._prefetched(words, narrow, self._ranked(words, sessions, limit, sort), limit)
+            self._prefetched(words, narrow, self._ranked(words, sessions, wanted, sort), wanted)
         ):
             proof = self._prove(words, narrow, number, most, is_loose=is_loose)
             if proof is not None:
@@ -311,7 +320,7 @@ class _Search:
             elif self.is_cut_short:
                 late.append((rank, (number, score)))
             # Before the next one is read ahead.
-            is_full = len(proofs) + max(0, len(injected) - MAX_INJECTED) >= limit
+            is_full = len(proofs) + max(0, len(injected) - MAX_INJECTED) >= wanted
             if is_full or self.is_partial:
                 break
         for rank, (number, score) in late:
@@ -321,15 +330,43 @@ class _Search:
             proof = self._prove(words, narrow, number, self.max_proofs, is_loose=is_loose)
             if proof is not None:
                 group(proof[0])[rank] = (number, score, *proof)
-        ordered = [proof for some in (proofs, injected) for _, proof in sorted(some.items())]
+        ordered = [
+            proof
+            for some in (proofs, injected)
+            for proof in self._by_nearness([proof for _, proof in sorted(some.items())])
+        ]
         ordered = ordered[:limit]
         self.proven = [number for number, *_ in ordered]
         lines = self.store.sessions.lines(self.proven)
         return [
-            Hit(session=lines[number], score=round(score, 4), events=events, missing=missing)
+            Hit(
+                session=lines[number],
+                score=round(score + self.near.get(number, 0.0), 4),
+                events=events,
+                missing=missing,
+                why=self._why(words, number, score),
+            )
             for number, score, events, missing in ordered
             if number in lines
         ]
+
+    def _wanted(self, words: list[Word], limit: int, sort: str) -> int:
+        """Return how many sessions are read to choose the best: more than are shown, if words can
+        be near each other."""
+        self.is_by_nearness = sort == "relevance" and is_about_nearness(words)
+        is_free = self.is_by_nearness and not self.query.needs_proof
+        return max(limit, MAX_COMPARED) if is_free and limit else limit
+
+    def _by_nearness(self, proofs: list[_Proof]) -> list[_Proof]:
+        """Return sessions in the order of their scores and of how near their words are."""
+        if not self.is_by_nearness:
+            return proofs
+        return sorted(proofs, key=lambda proof: -proof[1] - self.near.get(proof[0], 0.0))
+
+    def _why(self, words: list[Word], number: int, score: float) -> dict[str, float]:
+        near = self.near.get(number, 0.0)
+        parts = {"words in the session": score, "words near each other": near}
+        return {name: round(value, 3) for name, value in parts.items() if value}
 
     def _prefetched(
         self,
@@ -451,7 +488,11 @@ class _Search:
                 continue
             here = {n: word for n, word in enumerate(words) if contains(word.segments, segment)}
             unwanted = [word for word in self.unwanted if contains(word.segments, segment)]
-            events, proven = self._events(Page(*data), here, unwanted)
+            page = Page(*data)
+            events, proven = self._events(page, here, unwanted)
+            if self.is_by_nearness:
+                near = nearness(page, self.spots, [word.weight for word in words], self.text)
+                self.near[segment >> 20] = max(near, self.near.get(segment >> 20, 0.0))
             shown += events
             unproven -= proven
             if self._has_enough(shown, reads) and not unproven:
@@ -519,6 +560,7 @@ class _Search:
                 for at, event in enumerate(page.events)
                 if at not in banned and self.query.events.matches(event)
             ]
+        self.spots: list[Spot] = []
         spots: dict[int, list[tuple[int, int]]] = {} if words else {at: [] for at in wanted}
         weights: dict[int, float] = {}
         proven: set[int] = set()
@@ -537,6 +579,8 @@ class _Search:
                 ).items()
             ):
                 spots.setdefault(at, []).extend(places)
+                if not page.events[at].is_injected:
+                    self.spots += [Spot(start, end, n, True) for start, end in places]
                 weights[at] = weights.get(at, 0.0) + word.weight
                 proven.add(n)
         # Only the best become hits: a common word is in every event.
