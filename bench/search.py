@@ -172,9 +172,17 @@ class Bench:
                 " printed when this runs."
             ),
         ]
+        rows.append(self._questions(store))
         store.close()
         rows += self._beside(timed)
         return rows, remarks
+
+    def _questions(self, store: SqliteStore) -> Row:
+        """Time questions in plain words, which read a few hundred segments."""
+        timed = self._time(store, make_questions(store))
+        best, cpu = [one.best_ms for one in timed], [one.cpu_ms for one in timed]
+        label = f"{len(timed)} questions in plain words: p50 / p95 / longest"
+        return Row(label, ABSENT, f"CPU {spread(cpu)}", spread(best), ABSENT)
 
     def _time(self, store: SqliteStore, asked: list[Asked]) -> list[Timed]:
         rounds: list[list[tuple[float, float, int]]] = []
@@ -409,6 +417,17 @@ def make_queries(store: SqliteStore, seed: int = 1) -> list[Asked]:
         (word for word in counts if not word.startswith("zq")), key=lambda word: -counts[word]
     )
     return asked + [Asked("commonest", word) for word in common[:20]]
+
+
+def make_questions(store: SqliteStore, seed: int = 2) -> list[Asked]:
+    """Return questions whose words occur together, rare and common ones."""
+    rng = random.Random(seed)
+    segments = [id_ for (id_,) in store.db.execute("select id from segments order by id")]
+    forms = ("Where did we {} the {} of {} and {}?", "Why does {} {} when {} is {}?")
+    bodies = [sorted(set(_words(store, rng.choice(segments)))) for _ in range(60)]
+    return [
+        Asked("questions", rng.choice(forms).format(*rng.choices(words, k=4))) for words in bodies
+    ]
 
 
 def vocabulary(store: SqliteStore) -> dict[str, int]:

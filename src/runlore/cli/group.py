@@ -29,6 +29,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "retro",
         "file",
         "commit",
+        "related",
         "skills",
     ),
     "Agents": ("agents", "hooks", "mcp", "live"),

@@ -3,7 +3,9 @@
 A database only returns the segments that have a word (`Store.postings`). `syntax.py` parses a
 query. `ranked.py` intersects the postings (`postings.py`) by session and scores the sessions.
 `text.py` unpacks the segments of the best ones to find events and snippets, and to prove phrases
-and filters. `scan.py` searches with regular expressions, without an index. `advice.py` helps when
+and filters. A question or a sentence (`questions.py`) is answered by `by_passage.py`: words in all
+their forms (`stems.py`) choose segments, and `passages.py` scores what stands in them. `related.py`
+finds sessions that are about the same. `scan.py` searches with regular expressions, without an index. `advice.py` helps when
 nothing matched.
 
     word  "a phrase"  begin*        every one of them, in any chosen event of a session
@@ -16,6 +18,7 @@ nothing matched.
 
 from .advice import blame, remarks
 from .ranked import search
+from .related import Related, related
 from .scan import regex
 from .syntax import Query, QueryError, parse
 from .text import SNIPPET_BYTES, Answer, EventHit, Hit, words_in
@@ -27,9 +30,11 @@ __all__ = [
     "Hit",
     "Query",
     "QueryError",
+    "Related",
     "blame",
     "parse",
     "regex",
+    "related",
     "remarks",
     "search",
     "words_in",

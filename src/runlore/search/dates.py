@@ -85,7 +85,8 @@ def _months(words: Sequence[str], at: int, now: datetime) -> Iterator[tuple[str,
     today = now.astimezone().date()
     number = int(year) if year else today.year - (date(today.year, month, 1) > today)
     text = f"{number}-{month:02}" + (f"-{int(day):02}" if day else "")
-    yield text, [name, *filter(None, (day, year))]
+    said = before if before in _BEFORE_MONTH else ""
+    yield text, [name, *filter(None, (said, day, year))]
 
 
 def _span(name: str, now: datetime) -> tuple[datetime, datetime]:

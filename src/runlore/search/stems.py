@@ -68,13 +68,16 @@ stemmer, or, as the Latin script, too many languages to tell from a word."""
 def forms_of(word: str) -> frozenset[str]:
     """Return a word in small letters and its forms, for words of ASCII letters."""
     word = word.lower()
-    if not (word.isascii() and word.isalpha() and MIN_CHARS <= len(word) <= MAX_CHARS):
+    if not (word.isascii() and word.isalpha() and len(word) <= MAX_CHARS):
         return frozenset((word,))
     stem_word = _stem("english")
     stem = stem_word(word)
+    irregular = _families().get(word) or _families().get(stem, frozenset())
+    if len(word) < MIN_CHARS:
+        return irregular | {word}
     forms = (base + ending for base, endings in _bases(stem) for ending in endings)
     regular = {form for form in forms if len(form) >= MIN_CHARS and stem_word(form) == stem}
-    return _families().get(word, frozenset()).union(regular, (word,))
+    return irregular | regular | {word}
 
 
 def stem_of(word: str) -> str | None:

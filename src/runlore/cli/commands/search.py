@@ -5,6 +5,9 @@
   agent: repo: cwd: branch: model: machine: author: session: after: before:
   tool: kind: is:error file:                                which events
 
+A question or a sentence finds the passages that answer it best: its words may
+have other endings, some may be missing, and a date in it is a hint.
+
 Without words, the options choose sessions. runlore's own output in a session is
 not searched. After -- a word may begin with a dash. --json: docs/json.md.
 """
@@ -48,7 +51,7 @@ from ..options import (
     search_filters,
     skipped,
 )
-from ..output import fit, note, one_line, page, paint, screen, write_json
+from ..output import fit, note, one_line, page, paint, screen, wrap, write_json
 
 _EXCLUSION = re.compile(r"-(?!-|h$|n\d*$).", re.DOTALL)
 _DASH = "\0"  # No argument can have one.
@@ -98,6 +101,8 @@ class MatchingSession(SessionWithEvents, frozen=True, kw_only=True):
 
     score: float
     missing: list[str]
+    why: dict[str, float]
+    """What the score is made of."""
 
 
 class MatchingEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,6 +172,7 @@ class EventMatches(Matches, frozen=True, kw_only=True):
 )
 @search_filters
 @click.option("--events", "is_flat", is_flag=True, help="Events alone, not under their sessions.")
+@click.option("--explain", is_flag=True, help="Say why a session ranks where it does.")
 @click.option("--regex", metavar="PATTERN", help="Look through all texts, newest first.")
 @no_pager
 @as_json(
@@ -183,6 +189,7 @@ def command(
     sort: str,
     chosen: Filter,
     is_flat: bool,
+    explain: bool,
     regex: str | None,
     is_json: bool,
 ) -> None:
@@ -206,7 +213,7 @@ def command(
                 "--events" * is_flat,
             )
         elif answer.hits:
-            page(as_lines(store, answer, limit, is_flat), pager=is_paged(ctx))
+            page(as_lines(store, answer, limit, is_flat, explain), pager=is_paged(ctx))
             for line in (
                 *caveats(answer, asked),
                 *hints,
@@ -252,14 +259,19 @@ def as_answer(
         return EventMatches(**about, events=events)
     hits = [
         MatchingSession(
-            **session_fields(hit.session, hit.events), score=hit.score, missing=hit.missing
+            **session_fields(hit.session, hit.events),
+            score=hit.score,
+            missing=hit.missing,
+            why=hit.why,
         )
         for hit in answer.hits
     ]
     return SessionMatches(**about, hits=hits)
 
 
-def as_lines(store: Store, answer: engine.Answer, limit: int, is_flat: bool) -> list[str]:
+def as_lines(
+    store: Store, answer: engine.Answer, limit: int, is_flat: bool, explain: bool
+) -> list[str]:
     sessions = [hit.session for hit in answer.hits]
     names = naming.short_ids(store, sessions)
     if is_flat:
@@ -279,8 +291,15 @@ def as_lines(store: Store, answer: engine.Answer, limit: int, is_flat: bool) -> 
             lines.append(
                 paint(fit(f"  without {', '.join(map(one_line, hit.missing))}", screen()[0]), "dim")
             )
+        if explain:
+            lines += [paint(f"  {part}", "dim") for part in wrap(explain_score(hit), screen()[0] - 2)]
         lines += event_lines([f"{name}#{event.seq}" for event in hit.events], hit.events)
     return lines
+
+
+def explain_score(hit: engine.Hit) -> str:
+    parts = [f"{name} {value:.2f}" for name, value in hit.why.items() if value >= 0.005]
+    return f"score {hit.score:.2f} = {' + '.join(parts)}" if parts else "newest first, no score"
 
 
 def flat(answer: engine.Answer, limit: int) -> Sequence[tuple[engine.Hit, engine.EventHit]]:
