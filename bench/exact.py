@@ -63,8 +63,8 @@ def draw(store: Store, seed: int) -> dict[str, dict[str, set[str]]]:
     makers: dict[str, Callable[[str, random.Random], Iterator[str]]] = {
         "phrases": lambda uid, rng: _phrases(texts["said"][uid], rng),
         "identifiers": lambda uid, rng: _identifiers(texts["all"][uid], rng),
-        "errors": lambda uid, rng: _errors(store, uid),
-        "commands": lambda uid, rng: _commands(store, uid),
+        "errors": lambda uid, _: _errors(store, uid),
+        "commands": lambda uid, _: _commands(store, uid),
     }
     rng = random.Random(seed)
     return {kind: _items(make, texts["all"], rng) for kind, make in makers.items()}

@@ -1279,7 +1279,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     text=st.one_of(
-        st.text(), st.lists(st.one_of(PIECES, st.text(max_size=5)), max_size=12).map(" ".join)
+        st.text(),
+        st.lists(st.one_of(PIECES, st.text(max_size=5)), max_size=12).map(" ".join),
+        st.text(max_size=30).map("why did {} fail in May?".format),
     )
 )
 def test_any_text_gives_an_answer_or_an_error_in_one_line(filled: Store, text: str) -> None:

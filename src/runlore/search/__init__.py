@@ -4,9 +4,9 @@ A database only returns the segments that have a word (`Store.postings`). `synta
 query. `ranked.py` intersects the postings (`postings.py`) by session and scores the sessions.
 `text.py` unpacks the segments of the best ones to find events and snippets, and to prove phrases
 and filters. A question or a sentence (`questions.py`) is answered by `by_passage.py`: words in all
-their forms (`stems.py`) choose segments, and `passages.py` scores what stands in them. `related.py`
-finds sessions that are about the same. `scan.py` searches with regular expressions, without an index. `advice.py` helps when
-nothing matched.
+their forms (`stems.py`) choose segments, and `passages.py` scores what stands in them. `scan.py`
+searches with regular expressions, without an index. `related.py` finds sessions that are about the
+same. `advice.py` helps when nothing matched.
 
     word  "a phrase"  begin*        every one of them, in any chosen event of a session
     a OR b                          one of the two neighbours

@@ -21,7 +21,7 @@ from ..store import SegmentEvent, SessionLine, Store
 from .dates import find_period
 from .fields import allowed
 from .passages import Matcher, Passage, best_passages, verbatim_share
-from .postings import contains
+from .postings import common, contains
 from .questions import Clue, find_clues
 from .syntax import Query
 from .text import Answer, EventHit, Hit, Page, event_hit
@@ -39,7 +39,7 @@ READ_AHEAD = 32
 MIN_COVERAGE = 0.3
 """Share of the weight of the best session's words that a session must have to count as a match."""
 
-SAID_WEIGHT = 1.0
+MESSAGE_WEIGHT = 1.0
 """Extra weight of a segment in which a person or the agent uses the word."""
 
 PART_SHARE = 0.5
@@ -59,7 +59,7 @@ MAX_WEIGHED = 40
 """Number of sessions whose fields are read: no other can become one of the best."""
 
 PERIOD_SHARE, RECENT_SHARE = 0.15, 0.02
-"""Share of its score that a session of the time that the question names wins, and the newest one."""
+"""Share of its score that a session of the time that the question names adds, and the newest."""
 
 RECENT_DAYS = 60.0
 """Half-life of the preference for recent sessions."""
@@ -121,11 +121,12 @@ class PassageSearch:
         index = self.store.index
         if clue.forms:
             return index.having(clue.forms, column=column)
-        found = [
-            index.postings(phrase, prefix=clue.term.is_prefix, column=column)
-            for phrase in clue.term.phrases
-        ]
-        return found[0] if len(found) == 1 else sorted(set(found[0]).intersection(*found[1:]))
+        return common(
+            [
+                index.postings(phrase, prefix=clue.term.is_prefix, column=column)
+                for phrase in clue.term.phrases
+            ]
+        )
 
     def _weight(self, clue: Clue, segments: Sequence[int]) -> float:
         if not segments:
@@ -151,16 +152,17 @@ class PassageSearch:
                     coverage[session].add(n)
             for segment in self._segments_of(clue, "said"):
                 if segment in scores:
-                    scores[segment] += weight * SAID_WEIGHT
+                    scores[segment] += weight * MESSAGE_WEIGHT
         return scores, coverage
 
     def _choose(self, scores: dict[int, float], numbers: set[int]) -> list[int]:
         """Return the segments to read: the best first, and not too many of one session."""
         chosen: list[int] = []
+        most = MAX_READ_OF_SESSION if len(numbers) > 1 else MAX_READ
         reads: dict[int, int] = defaultdict(int)
         for segment in sorted(scores, key=lambda segment: (-scores[segment], segment)):
             session = segment >> 20
-            if session in numbers and reads[session] < MAX_READ_OF_SESSION:
+            if session in numbers and reads[session] < most:
                 reads[session] += 1
                 chosen.append(segment)
                 if len(chosen) >= MAX_READ:

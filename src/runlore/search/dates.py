@@ -5,6 +5,7 @@ It is a hint: sessions of that time are preferred, others are still found. Pure.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from typing import NamedTuple
@@ -28,6 +29,8 @@ _MONTHS = {
 _BEFORE_MONTH = frozenset({"in", "of", "since", "during", "last", "this", "early", "late", "mid"})
 """Words before `may` and `march` that say that a month is meant."""
 _AMBIGUOUS = frozenset({"may", "march", "mar", "jan", "sep", "dec"})
+_ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)$")
+_DAY, _YEAR = re.compile("[1-9]|[12][0-9]|3[01]"), re.compile("[12][0-9]{3}")
 _UNITS = frozenset({"day", "days", "week", "weeks", "month", "months", "year", "years"})
 
 
@@ -70,23 +73,18 @@ def _readings(words: Sequence[str], at: int, now: datetime) -> Iterator[tuple[st
 
 def _months(words: Sequence[str], at: int, now: datetime) -> Iterator[tuple[str, list[str]]]:
     """Yield the month that is named here: in its year if that follows, else the last one."""
-    name = words[at]
+    name, before = words[at], words[at - 1] if at else ""
     if name not in _MONTHS:
         return
-    after = [word.removesuffix("th").removesuffix("st").removesuffix("nd") for word in words[at:]]
-    day = next((word for word in after[1:2] if word.isdigit() and 1 <= int(word) <= 31), "")
-    year = next((word for word in after[1:3] if word.isdigit() and len(word) == 4), "")
-    before = words[at - 1] if at else ""
-    if name in _AMBIGUOUS and not (day or year or before.isdigit() or before in _BEFORE_MONTH):
+    after = [_ORDINAL.sub("", word) for word in words[at + 1 : at + 3]]
+    day = next((word for word in (*after[:1], before) if _DAY.fullmatch(word)), "")
+    year = next((word for word in after if _YEAR.fullmatch(word)), "")
+    if name in _AMBIGUOUS and not (day or year or before in _BEFORE_MONTH):
         return
-    if not day and before.isdigit() and 1 <= int(before) <= 31:
-        day = before
-    month = _MONTHS[name]
-    today = now.astimezone().date()
-    number = int(year) if year else today.year - (date(today.year, month, 1) > today)
+    month, today = _MONTHS[name], now.astimezone().date()
+    number = int(year or today.year - (date(today.year, month, 1) > today))
     text = f"{number}-{month:02}" + (f"-{int(day):02}" if day else "")
-    said = before if before in _BEFORE_MONTH else ""
-    yield text, [name, *filter(None, (said, day, year))]
+    yield text, [name, day, year, before if before in _BEFORE_MONTH else ""]
 
 
 def _span(name: str, now: datetime) -> tuple[datetime, datetime]:

@@ -8,7 +8,6 @@ another form of the word, and words that follow each other as in the question co
 
 from __future__ import annotations
 
-import os.path
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -24,7 +23,7 @@ from .text import Finder, Page
 WINDOW = 4
 """Neighbouring turns in a passage."""
 
-PIECE_BYTES = 800
+CHUNK_BYTES = 800
 """Size at which a turn is divided. The tokens of a passage should be near each other."""
 
 SATURATION, LENGTH, USUAL_BYTES = 1.2, 0.7, 1200
@@ -47,7 +46,7 @@ very text of the query adds, in shares of the weight of its words."""
 MAX_SPOTS = 300
 """Maximum number of places of one word in a segment."""
 
-_SAID = frozenset({"user_msg", "assistant_msg", "human_intervention", "decision", "thinking"})
+_MESSAGES = frozenset({"user_msg", "assistant_msg", "human_intervention", "decision", "thinking"})
 _WORD_END = re.compile(rb"[a-z]*")
 _PART_END = re.compile(rb"[A-Za-z][a-z]*")
 
@@ -123,8 +122,14 @@ def _with_same_beginning(forms: Iterable[str]) -> list[list[str]]:
 
 def _pattern_for(forms: Sequence[str]) -> tuple[frozenset[bytes], re.Pattern[bytes]]:
     """Return the forms, and a pattern for what all of them begin with."""
-    beginning = os.path.commonprefix(list(forms)).encode()
+    beginning = _common_beginning(forms).encode()
     return frozenset(form.encode() for form in forms), re.compile(re.escape(beginning))
+
+
+def _common_beginning(forms: Sequence[str]) -> str:
+    first, last = min(forms), max(forms)
+    same = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), None)
+    return first[:same] if same is not None else min(first, last, key=len)
 
 
 def _find_forms(
@@ -159,41 +164,41 @@ def _is_word_byte(byte: int) -> bool:
 
 
 # ── windows ───────────────────────────────────────────────────────────────────────────────────────
-_Piece = tuple[int, int, int]
+_Chunk = tuple[int, int, int]
 """The first byte, the end, and the index of the event."""
 
 
-def _streams(page: Page) -> Iterator[tuple[list[_Piece], float]]:
-    """Yield the pieces of what was said, of what tools did, and of injected text."""
-    streams: dict[float, list[_Piece]] = {1.0: [], TOOL_SHARE: [], INJECTED_SHARE: []}
+def _streams(page: Page) -> Iterator[tuple[list[_Chunk], float]]:
+    """Yield the chunks of what was said, of what tools did, and of injected text."""
+    streams: dict[float, list[_Chunk]] = {1.0: [], TOOL_SHARE: [], INJECTED_SHARE: []}
     for at, event in enumerate(page.events):
         share = (
-            INJECTED_SHARE if event.is_injected else 1.0 if event.kind in _SAID else TOOL_SHARE
+            INJECTED_SHARE if event.is_injected else 1.0 if event.kind in _MESSAGES else TOOL_SHARE
         )
         end = event.offset + event.length
-        for start in range(event.offset, end, PIECE_BYTES):
-            streams[share].append((start, min(end, start + PIECE_BYTES), at))
-    for share, pieces in streams.items():
-        yield pieces, share
+        for start in range(event.offset, end, CHUNK_BYTES):
+            streams[share].append((start, min(end, start + CHUNK_BYTES), at))
+    for share, chunks in streams.items():
+        yield chunks, share
 
 
 def _passages(
-    pieces: list[_Piece], spots: Sequence[Spot], weights: Sequence[float], share: float
+    chunks: list[_Chunk], spots: Sequence[Spot], weights: Sequence[float], share: float
 ) -> Iterator[Passage]:
-    """Yield a passage for each piece with a word, beginning there."""
-    by_piece: dict[int, list[Spot]] = defaultdict(list)
-    starts = [piece[0] for piece in pieces]
+    """Yield a passage for each chunk with a word, beginning there."""
+    by_chunk: dict[int, list[Spot]] = defaultdict(list)
+    starts = [chunk[0] for chunk in chunks]
     for spot in spots:
         at = bisect_right(starts, spot.start) - 1
-        if at >= 0 and spot.start < pieces[at][1]:
-            by_piece[at].append(spot)
-    for first in by_piece:
+        if at >= 0 and spot.start < chunks[at][1]:
+            by_chunk[at].append(spot)
+    for first in by_chunk:
         here: list[Spot] = []
         events: list[int] = []
-        window = pieces[first : first + WINDOW]
+        window = chunks[first : first + WINDOW]
         for at, (_, _, event) in enumerate(window, first):
-            if at in by_piece:
-                here += by_piece[at]
+            if at in by_chunk:
+                here += by_chunk[at]
                 if event not in events:
                     events.append(event)
         size = sum(end - start for start, end, _ in window)
@@ -232,9 +237,7 @@ def is_about_nearness(words: Iterable[Word]) -> bool:
     )
 
 
-def nearness(
-    page: Page, spots: Sequence[Spot], weights: Sequence[float], text: bytes
-) -> float:
+def nearness(page: Page, spots: Sequence[Spot], weights: Sequence[float], text: bytes) -> float:
     """Return the score of the best passage with these places; more if it has the very text."""
     ordered = sorted(spots)
     best = 0.0

@@ -71,3 +71,9 @@ def counts_of(segments: Sequence[int], sessions: set[int]) -> dict[int, int]:
 
 def union(postings: list[list[int]]) -> list[int]:
     return postings[0] if len(postings) == 1 else sorted(set().union(*postings))
+
+
+def common(postings: list[list[int]]) -> list[int]:
+    return (
+        postings[0] if len(postings) == 1 else sorted(set(postings[0]).intersection(*postings[1:]))
+    )

@@ -1,11 +1,11 @@
 """The sessions that match a query, in order of relevance.
 
-The postings of every word are intersected by session. Each session is scored by BM25, with the
-number of segments in place of the term frequency: a database need not report how often a word is in
-a segment. The events of the best sessions are then looked up in their text. The constants were
-measured on 162 sessions that are searched by the title of the issue they worked on
-(`bench/_known_item.py`): the mean reciprocal rank is 0.95, and changes by less than 0.01 within the
-ranges given.
+Questions and sentences are answered by `by_passage`. For other words their postings are intersected
+by session. Each session is scored by BM25, with the number of segments in place of the term
+frequency: a database need not report how often a word is in a segment. The events of the best
+sessions are then looked up in their text, and those sessions come first in which the words are near
+each other. The constants were measured, before there were passages, on 162 sessions that are
+searched by the title of the issue they worked on (`bench/_known_item.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..store.words import mark
 from .by_passage import PassageSearch
 from .fields import allowed
 from .passages import Spot, is_about_nearness, nearness
-from .postings import Word, contains, counts_of, of_session, union
+from .postings import Word, common, contains, counts_of, of_session, union
 from .questions import is_question
 from .syntax import EventFilter, Query, QueryError, Term, kinds_of, parse, parts_of, path_phrases
 from .text import Answer, EventHit, Finder, Hit, Page, event_hit
@@ -219,13 +219,11 @@ class _Search:
     def _term_postings(
         self, phrases: Sequence[str], is_prefix: bool = False, column: str | None = None
     ) -> list[int]:
-        postings = [
-            self.store.index.postings(phrase, prefix=is_prefix, column=column) for phrase in phrases
-        ]
-        return (
-            postings[0]
-            if len(postings) == 1
-            else sorted(set(postings[0]).intersection(*postings[1:]))
+        return common(
+            [
+                self.store.index.postings(phrase, prefix=is_prefix, column=column)
+                for phrase in phrases
+            ]
         )
 
     def _column(self) -> str | None:
@@ -255,7 +253,7 @@ class _Search:
             if either
         ]
         postings += [union([self._naming(file) for file in chosen.files])] if chosen.files else []
-        return sorted(set(postings[0]).intersection(*postings[1:])) if postings else None
+        return common(postings) if postings else None
 
     def _naming(self, file: str) -> list[int]:
         """Return the segments that may have an event on a file.
@@ -550,16 +548,7 @@ class _Search:
 
         A word that occurs in an event with rarer words is not searched in the others.
         """
-        wanted: Sequence[int] = range(len(page.events))
-        if self.is_picky:
-            banned = set().union(
-                *(finder.events_with(page) for word in unwanted for finder in word.finders)
-            )
-            wanted = [
-                at
-                for at, event in enumerate(page.events)
-                if at not in banned and self.query.events.matches(event)
-            ]
+        wanted = self._chosen(page, unwanted)
         self.spots: list[Spot] = []
         spots: dict[int, list[tuple[int, int]]] = {} if words else {at: [] for at in wanted}
         weights: dict[int, float] = {}
@@ -587,6 +576,19 @@ class _Search:
         value = {at: (weights.get(at, 0.0) + 1e-9) * _weight_of(page.events[at]) for at in spots}
         best = heapq.nlargest(self.events, spots, key=lambda at: (value[at], -at))
         return [(value[at], event_hit(page, at, spots[at])) for at in best], proven
+
+    def _chosen(self, page: Page, unwanted: list[Word]) -> Sequence[int]:
+        """Return the events that the fields choose and that have no excluded word."""
+        if not self.is_picky:
+            return range(len(page.events))
+        banned = set().union(
+            *(finder.events_with(page) for word in unwanted for finder in word.finders)
+        )
+        return [
+            at
+            for at, event in enumerate(page.events)
+            if at not in banned and self.query.events.matches(event)
+        ]
 
 
 def _weight_of(event: SegmentEvent) -> float:

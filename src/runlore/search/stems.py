@@ -34,8 +34,8 @@ STOP_WORDS = frozenset(
 
 _ENDINGS = (
     "", "s", "es", "ed", "er", "ers", "ing", "ings", "ion", "ions", "ation", "ations", "or", "ors",
-    "ly", "al", "ally", "ate", "ated", "ates", "ating", "able", "ment", "ments", "ity", "ive", "ize",
-    "ized", "izing", "ization", "ance", "ful",
+    "ly", "al", "ally", "ate", "ated", "ates", "ating", "able", "ment", "ments", "ity", "ive",
+    "ize", "ized", "izing", "ization", "ance", "ful",
 )  # fmt: skip
 """The endings of words that share a stem: with those below, nine of ten forms in 3,800 families of
 words of real sessions."""
@@ -85,7 +85,7 @@ def stem_of(word: str) -> str | None:
     for first, last, language in _SCRIPTS:
         if all(first <= letter <= last for letter in word):
             stem = _stem(language)(word.lower())
-            return stem if MIN_CHARS <= len(stem) and word.lower().startswith(stem) else None
+            return stem if len(stem) >= MIN_CHARS and word.lower().startswith(stem) else None
     return None
 
 

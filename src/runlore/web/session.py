@@ -34,6 +34,8 @@ MAX_CONTEXT_EVENTS = 80
 """Events of the model's view on one page: the latest come first."""
 MAX_RAW_RECORDS = 400_000
 """Characters of a native record that are shown."""
+MAX_RELATED = 8
+"""Sessions about the same that are listed."""
 MAX_MATCHES = 100
 """Places that finding in a session gives."""
 
@@ -346,6 +348,13 @@ def places(store: Store, uid: str, text: str) -> list[engine.EventHit]:
     )
 
 
+def show_related(request: Request) -> Response:
+    """Show the sessions that are about the same."""
+    with borrow_store(request) as (store, _):
+        found = engine.related(store, uid_of(request, store), limit=MAX_RELATED)
+        return render(request, "_related.html", found=found)
+
+
 def image(request: Request) -> Response:
     """A picture of an event, out of the agent's own record."""
     with borrow_store(request) as (store, _):
@@ -369,5 +378,6 @@ routes = [
     Route("/x/seen/{uid:path}", show_context),
     Route("/x/raw/{uid:path}", raw),
     Route("/x/find/{uid:path}", find),
+    Route("/x/related/{uid:path}", show_related),
     Route("/x/image/{uid:path}", image),
 ]

@@ -292,7 +292,9 @@ def as_lines(
                 paint(fit(f"  without {', '.join(map(one_line, hit.missing))}", screen()[0]), "dim")
             )
         if explain:
-            lines += [paint(f"  {part}", "dim") for part in wrap(explain_score(hit), screen()[0] - 2)]
+            lines += [
+                paint(f"  {part}", "dim") for part in wrap(explain_score(hit), screen()[0] - 2)
+            ]
         lines += event_lines([f"{name}#{event.seq}" for event in hit.events], hit.events)
     return lines
 

@@ -294,6 +294,14 @@ document.addEventListener("click", async (event) => {
   }
 });
 
+document.addEventListener("toggle", async ({ target }) => {
+  if (!target.matches?.("[data-related]") || !target.open || target.dataset.loaded) return;
+  target.dataset.loaded = "yes";
+  const inside = document.createElement("div");
+  target.append(inside);
+  inside.innerHTML = await load(at("related"));
+}, true);
+
 document.addEventListener("toggle", async (event) => {
   const sub = event.target;
   if (!sub.matches?.("details.sub") || !sub.open || sub.dataset.loaded) return;
