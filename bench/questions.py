@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import argparse
 import time
+import urllib.parse
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+from _agents import lay_out
 from _corpus import store_of
+from peers import default_scratch
 
 from runlore import open_store
 from runlore.search import search
@@ -43,6 +46,8 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path)
     parser.add_argument("--url", help="a store with the corpus")
     parser.add_argument("--half", choices=HALVES)
+    parser.add_argument("--agentsview", type=Path, help="its binary; needs --corpus")
+    parser.add_argument("--scratch", type=Path, default=default_scratch())
     parser.add_argument("--misses", action="store_true", help="print what is not found first")
     options = parser.parse_args()
     if (options.corpus is None) == (options.url is None):
@@ -50,6 +55,8 @@ def main() -> None:
     with open_corpus(options) as store:
         for half in [options.half] if options.half else HALVES:
             report(store, half, list(read_questions(half)), options.misses)
+    if options.agentsview and options.corpus:
+        report_peer(options)
 
 
 def report(store: Store, half: str, asked: list[Asked], with_misses: bool) -> None:
@@ -66,6 +73,45 @@ def report(store: Store, half: str, asked: list[Asked], with_misses: bool) -> No
         for question, rank in ranks.items():
             if rank != 1:
                 print(f"  {rank or '—'}\t{question}")
+
+
+def report_peer(options: argparse.Namespace) -> None:
+    """Ask agentsview the same questions, over HTTP, as its own page does."""
+    # Both put this checkout's `src` first on the path.
+    from search import agentsview
+    from sync import stage
+
+    home = options.scratch / "questions-home"
+    if not home.exists():
+        stage(options.corpus, home)
+        lay_out(options.corpus, home)
+    with agentsview(options.agentsview, home, options.scratch / "questions-data") as answered:
+        for half in [options.half] if options.half else HALVES:
+            asked = list(read_questions(half))
+            ranks = []
+            for one in asked:
+                text = urllib.parse.quote(one.question)
+                data = answered(f"/api/v1/search?q={text}&limit={DEPTH}").data
+                found = [result["session_id"] for result in data.get("results") or ()]
+                natives = {
+                    answer.rpartition("/")[2].partition(":")[2] or answer.rpartition("/")[2]
+                    for answer in one.answers
+                }
+                ranks.append(
+                    next(
+                        (
+                            at
+                            for at, name in enumerate(dict.fromkeys(found), 1)
+                            if any(native in name for native in natives)
+                        ),
+                        None,
+                    )
+                )
+            first, five, mean = figures(ranks)
+            print(
+                f"agentsview, {half}: hit@1 {first:.3f}, hit@5 {five:.3f}, MRR {mean:.3f},"
+                f" {sum(rank is None for rank in ranks)} not among {DEPTH}"
+            )
 
 
 def rank_of(store: Store, asked: Asked) -> int | None:

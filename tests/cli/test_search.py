@@ -934,3 +934,18 @@ def test_a_search_imports_nothing_that_it_does_not_need(worked: Path) -> None:
         not {"rich", "watchfiles", "shutil", "runlore.sync.pipeline", "runlore.redact.engine"}
         & loaded
     )
+
+
+def test_related_sessions_are_listed_with_what_both_have(worked: Path, run: Run) -> None:
+    answer = json.loads(run("related", "maker", "--json").stdout)
+    assert answer["uid"] == "toy:maker"
+    assert [one["uid"] for one in answer["sessions"]]
+    assert all(one["why"] for one in answer["sessions"])
+    assert run("related", "nobody").exit_code
+
+
+def test_explain_says_what_a_score_is_made_of(worked: Path, run: Run) -> None:
+    assert "score" not in run("search", "rename", "the", "flag").stdout
+    assert re.search(
+        r"score [0-9.]+ = .*words", run("search", "--explain", "rename", "flag").stdout
+    )

@@ -120,6 +120,32 @@ def long(home: Path, toy: Toy) -> Config:
     return config
 
 
+@pytest.fixture
+def alike(home: Path, toy: Toy) -> None:
+    """Two sessions about the same, and one about something else. Toy titles are hostile."""
+    root = home / ".toy"
+    root.mkdir()
+    texts = {"one": "mend the invoice rounding", "two": "invoice rounding again", "three": "fence"}
+    for name, text in texts.items():
+        records = line(s=name, id=name, text=text), line(s=name, title=f"<b>{text}</b>")
+        (root / f"{name}.jsonl").write_bytes(b"".join(records))
+    config = settings.load()
+    settings.make_home(config.home)
+    with closing(open_store(config.store)) as store:
+        pipeline.sync(store, config)
+
+
+def test_sessions_about_the_same_are_listed_on_demand(alike: None) -> None:
+    with serving() as client:
+        assert "data-related" in client.get("/s/toy:one")
+        (listed,) = re.findall(r"<li>(.*?)</li>", client.get("/x/related/toy:one"))
+        assert 'href="/s/toy:two"' in listed
+        assert "&lt;b&gt;invoice rounding again" in listed
+        assert "same words: " in listed
+        assert "No session is about the same" in client.get("/x/related/toy:three")
+        assert client.ask("/x/related/toy:nobody").status == 404
+
+
 def test_a_long_session_comes_in_parts(long: Config) -> None:
     with serving() as client:
         page = client.get("/s/toy:long")

@@ -108,7 +108,7 @@ class _Comparison:
             return
         query = parse(" ".join(words[:MAX_WORDS]))
         answer = PassageSearch(self.store, query, events=0).run(MAX_COMPARED + 1)
-        own = max((hit.score for hit in answer.hits), default=0.0)
+        own = max((hit.score for hit in answer.hits), default=0.0) or 1.0
         by_uid = {hit.session.uid: hit for hit in answer.hits}
         for number, line in self.store.sessions.lines(list(answer.numbers)).items():
             hit = by_uid.get(line.uid)
