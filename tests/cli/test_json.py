@@ -96,6 +96,7 @@ ANSWERS: dict[tuple[str, str], str] = {
     ("mcp remove", ""): "mcp remove codex --dry-run",
     ("mcp status", ""): "mcp status",
     ("patterns", ""): "patterns --least 1",
+    ("related", ""): "related runlore:talk-1",
     ("resume", ""): "resume latest:shop-api",
     ("retro", ""): "retro --days 3650",
     ("search", ""): "search test -n 100",
