@@ -5,9 +5,7 @@
   agent: repo: cwd: branch: model: machine: author: session: after: before:
   tool: kind: is:error file:                                which events
 
-A question or a sentence finds the passages that answer it best: its words may
-have other endings, some may be missing, and a date in it is a hint.
-
+A question finds the best passages: words may differ in ending, or be missing.
 Without words, the options choose sessions. runlore's own output in a session is
 not searched. After -- a word may begin with a dash. --json: docs/json.md.
 """
