@@ -97,7 +97,7 @@ def test_a_bad_record_costs_no_good_one(name: str, file: Path, store: Store) -> 
     assert report.problems == []
     found = prompts(store)
     assert (found[0], found[-1]) == ("prompt 0", "prompt 2")
-    lines = [n for n, _, _ in store.sessions.native_records(str(file))]
+    lines = [n for n, _, _ in store.sources.native_records(str(file))]
     assert lines == [0, 1, 2], "every record is kept as it was"
     assert sync(store).found == {"unchanged": 1}
 
@@ -289,7 +289,7 @@ def test_a_secret_is_found_however_the_line_is_written(
     file.write_bytes(b"\n".join([said(0), line, said(2), b""]))
     sync(store)
     session = store.sessions.get(UID)
-    records = list(store.sessions.native_records(str(file)))
+    records = list(store.sources.native_records(str(file)))
     held = f"{session}{store.sessions.events(UID)}{store.sessions.bodies(UID)}{records}"
     held += "".join(
         path.read_bytes().decode("latin-1") for path in Path(store.url).parent.glob("runlore.db*")

@@ -126,7 +126,7 @@ def content(store: Store) -> dict[str, Any]:
         for path, state in store.sources.by_path().items()
     }
     found["records"] = {
-        path: list(store.sessions.native_records(path)) for path in store.sources.by_path()
+        path: list(store.sources.native_records(path)) for path in store.sources.by_path()
     }
     found["skips"] = store.sources.skips()
     return found

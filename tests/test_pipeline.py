@@ -562,7 +562,7 @@ def test_newer_rules_reach_a_source_that_grew_in_the_same_sync(
     append(root / "s1.jsonl", line(id="b", text="more"))
     sync(config={"redact": Redact(rules=[{"name": "acme", "pattern": "ACME-[0-9]{8}"}])})
     assert "ACME-12345678" not in str(store.sessions.bodies("toy:s1")) + str(
-        list(store.sessions.native_records(str(root / "s1.jsonl")))
+        list(store.sources.native_records(str(root / "s1.jsonl")))
     )
     held = b"".join(file.read_bytes() for file in Path(store.url).parent.glob("runlore.db*"))
     assert b"12345678" not in held, "also not in what the file no longer uses"
@@ -578,7 +578,7 @@ def test_a_forgotten_file_is_not_read_again(
     assert sync().found == {"unchanged": 1}
     assert (
         store.sessions.select(Filter()),
-        list(store.sessions.native_records(str(root / "s1.jsonl"))),
+        list(store.sources.native_records(str(root / "s1.jsonl"))),
     ) == ([], [])
 
 
@@ -626,7 +626,7 @@ def test_excluded_folders_and_repositories_are_not_stored(
     rules = Exclude(paths=["/work/s1"])
     assert sync(config={"exclude": rules}).excluded == 1
     assert [s.uid for s in store.sessions.select(Filter())] == ["toy:s2"]
-    assert list(store.sessions.native_records(str(root / "s1.jsonl"))) == []
+    assert list(store.sources.native_records(str(root / "s1.jsonl"))) == []
     assert not store.index.postings("private")
     assert sync(config={"exclude": rules}).found == {"unchanged": 2}
     assert sync(config={"exclude": Exclude(repos=["s2"])}).events == 1, (
@@ -794,7 +794,7 @@ def test_secrets_are_out_before_anything_is_stored(
         + str(store.sessions.events("toy:s1"))
         + str(store.sessions.bodies("toy:s1"))
     )
-    held += str(list(store.sessions.native_records(str(root / "s1.jsonl"))))
+    held += str(list(store.sources.native_records(str(root / "s1.jsonl"))))
     assert secret not in held
     assert "[redacted:" in held
     database = Path(store.url)
@@ -890,7 +890,7 @@ def test_the_native_records_can_be_left_out(
 ) -> None:
     append(root / "s1.jsonl", line(id="a"))
     sync(config={"raw": "drop"})
-    assert list(store.sessions.native_records(str(root / "s1.jsonl"))) == []
+    assert list(store.sources.native_records(str(root / "s1.jsonl"))) == []
 
 
 def test_a_full_disk_is_said_and_what_was_kept_is_safe(

@@ -12,8 +12,8 @@
     │   ├── StoreLost                  the connection was lost, or a transaction undone; retry
     │   ├── StoreTooNew                the store was made by a newer runlore
     │   └── StoreTooOld                the store was made before the first release
-    ├── NotFound                       no session has that name
-    ├── Ambiguous                      several sessions have that name
+    ├── NotFound                       nothing in the store has that name
+    ├── Ambiguous                      several sessions or lessons have that name
     └── LogError                       a live session log cannot do what was requested
         ├── SessionNotFound            no live session has that id
         ├── InvalidId (ValueError)     the id cannot name a session
@@ -124,14 +124,14 @@ class StoreTooOld(StoreError):
 
 
 class NotFound(RunloreError):
-    """No session has that name."""
+    """Nothing in the store has that name: no session, event, lesson or error."""
 
     code = "not_found"
     hint = "`runlore sync` reads what is new; `runlore ls` lists what is stored"
 
 
 class Ambiguous(RunloreError):
-    """Several sessions have that name."""
+    """Several sessions or lessons have that name."""
 
     code = "ambiguous"
     hint = "give more of the id"

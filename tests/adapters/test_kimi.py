@@ -265,7 +265,7 @@ def test_a_secret_in_two_parts_is_seen(store: Store, tmp_path: Path) -> None:
     assert secret not in str(event.summary)
     raw = b"".join(
         data
-        for _, _, data in store.sessions.native_records(str(tmp_path / "sessions/w/s1/wire.jsonl"))
+        for _, _, data in store.sources.native_records(str(tmp_path / "sessions/w/s1/wire.jsonl"))
     )
     assert b"echo" in raw
     assert secret[12:].encode() not in raw

@@ -88,7 +88,8 @@ def test_every_command_with_data_gives_json_and_documents_its_shape(name: str) -
 
 def test_the_version_is_told_before_click_is_imported() -> None:
     code = (
-        "import sys; sys.argv = ['runlore', '--version']; from runlore.__main__ import main; main()"
+        "import runpy, sys; sys.argv = ['runlore', '--version'];"
+        " runpy.run_module('runlore', run_name='__main__')"
     )
     result = python(f"{code}; print(*sys.modules, file=sys.stderr)")
     assert result.stdout.startswith("runlore 0.")

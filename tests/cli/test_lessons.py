@@ -590,8 +590,8 @@ def test_two_that_decide_at_once_lose_nothing(run: Run, shelf: Shelf) -> None:
 
 def test_a_proposal_waits_for_who_is_deciding(home: Path, met: None, shelf: Shelf) -> None:
     code = (
-        "from runlore.__main__ import main; import sys; sys.argv = ['runlore', 'lessons',"
-        " 'propose']; main()"
+        "import runpy, sys; sys.argv = ['runlore', 'lessons', 'propose'];"
+        " runpy.run_module('runlore', run_name='__main__')"
     )
     with shelf.lock():
         other = subprocess.Popen(

@@ -270,11 +270,10 @@ def test_a_role_without_rights_is_told_so(
 @pytest.mark.parametrize("words", ["ls", "serve --once", "agents", "sync"])
 def test_without_psycopg_a_command_says_what_to_install(home: Path, words: str) -> None:
     code = """
-import sys
+import runpy, sys
 sys.modules["psycopg"] = None
-from runlore.__main__ import main
 sys.argv = ["runlore", *sys.argv[1:], "--json"]
-main()
+runpy.run_module("runlore", run_name="__main__")
 """
     source = Path(sys.modules["runlore"].__file__ or "").parents[1]
     result = subprocess.run(

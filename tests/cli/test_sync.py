@@ -282,8 +282,11 @@ def test_watch_and_dry_run_do_not_go_together(run: Run, root: Path) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="ends by a signal")
 def test_watch_waits_for_folders_and_ends_cleanly(home: Path) -> None:
     # A test that runs in the background of a shell ignores Ctrl-C, and so would what it starts.
-    heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    words = [sys.executable, "-c", f"{heeding}; from runlore.__main__ import main; main()"]
+    code = (
+        "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        " runpy.run_module('runlore', run_name='__main__')"
+    )
+    words = [sys.executable, "-c", code]
     with subprocess.Popen(
         [*words, "sync", "--watch"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -354,7 +354,7 @@ def test_native_records_are_kept_as_they_were(store: Store, agent: Agent) -> Non
     one, two = line(id="a", text="one"), line(id="b", text="two")
     agent.put(one)
     agent.put(two)
-    assert list(store.sessions.native_records(str(agent.file))) == [
+    assert list(store.sources.native_records(str(agent.file))) == [
         (0, 0, one.rstrip()),
         (1, len(one), two.rstrip()),
     ]
@@ -705,13 +705,13 @@ def test_a_forgotten_session_leaves_every_tier_and_does_not_come_back(
     assert (
         store.sessions.events("toy:s1"),
         store.index.postings("unforgettable"),
-        list(store.sessions.native_records(str(agent.file))),
+        list(store.sources.native_records(str(agent.file))),
     ) == ([], [], [])
     assert agent.put(line(id="c", text="unforgettable too")).forgotten == 1
     assert (
         store.sessions.get("toy:s1"),
         store.index.postings("unforgettable"),
-        list(store.sessions.native_records(str(agent.file))),
+        list(store.sources.native_records(str(agent.file))),
     ) == (None, [], [])
     assert store.sessions.bodies("toy:s2") == {0: "stays"}
 
@@ -754,7 +754,7 @@ def test_newer_rules_are_run_over_what_is_stored(store: Store, agent: Agent) -> 
     }
     assert "xyzzy" not in str(store.sessions.events("toy:s1")) + str(
         store.sessions.get("toy:s1")
-    ) + str(list(store.sessions.native_records(str(agent.file))))
+    ) + str(list(store.sources.native_records(str(agent.file))))
     assert not store.index.postings("xyzzy")
     assert store.index.postings("redacted")
     assert not store.sources.unredacted("next")

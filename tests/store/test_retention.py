@@ -88,7 +88,7 @@ def test_what_is_evicted_is_listed_and_found_by_what_its_digest_quotes(
     assert store.index.postings("iterable") == []
     assert [found.uid for found in store.sessions.select(Filter())] == ["toy:s1"]
     assert store.digests.get("toy:s1") is not None
-    assert list(store.sessions.native_records(str(agent.file))) == []
+    assert list(store.sources.native_records(str(agent.file))) == []
 
 
 def test_what_is_evicted_is_found_by_what_was_run_tested_committed_and_asked_to_merge(

@@ -53,7 +53,8 @@ class JsonFailure(click.ClickException):
 
     def __init__(self, error: click.ClickException) -> None:
         super().__init__(" ".join(error.format_message().split()))
-        self.exit_code = error.exit_code  # type: ignore[misc] # click declares it for the class, and reads it from the error.
+        # Click declares the exit code for the class, and reads it from the error.
+        self.exit_code = error.exit_code  # type: ignore[misc]
         self.code, self.hint = getattr(error, "code", "usage"), getattr(error, "hint", None)
         if isinstance(error, click.UsageError) and error.ctx is not None:
             self.hint = f"`{error.ctx.command_path} --help` says how it is used"

@@ -299,7 +299,8 @@ def no_pager(function: Decorated) -> Decorated:
             click.get_current_context().find_root().params["no_pager"] = True
         return function(*args, **options)
 
-    return click.option("--no-pager", is_flag=True, help="Print it all at once.")(with_pager)  # type: ignore[return-value]
+    option = click.option("--no-pager", is_flag=True, help="Print it all at once.")
+    return option(with_pager)  # type: ignore[return-value]
 
 
 def is_paged(ctx: click.Context) -> bool:

@@ -5,7 +5,7 @@ failed has one, unless its text shows otherwise: a search without a match, JSON 
 success, the words of a person who refused it, a text that the command itself printed. A call that
 the agent reports as fine has none, unless its status was hidden (`pytest | tail`) or not reported
 and the text has a form that only errors have. A result without such a line may have failed, but it
-is no error that can be recognized. What a run submitted at its end is no error either.
+is no error that can be recognized. The submission at the end of a run is no error either.
 """
 
 from __future__ import annotations

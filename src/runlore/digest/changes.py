@@ -72,10 +72,11 @@ def diff_calls(before: str, after: str) -> str:
 
 
 def diff_edits(before: str, after: str) -> str:
-    """Return what differs between two edits of a file, those lines of the first one as `-`.
+    """Return the difference of two edits of a file, lines of the first as `-`, the others as `+`.
 
-    Where they were made comes first, then what was to be replaced, because an edit is refused for
-    these. Blanks at the beginning of a line count.
+    It is the first of these that differs: the place of the edits, the indentation of the replaced
+    text, the replaced text, the new text. An edit is refused because of the first three. Blanks at
+    the beginning of a line count.
     """
     if (mine := _edit_place(before)) != (other := _edit_place(after)):
         return _bound([*(f"- {line}" for line in mine), *(f"+ {line}" for line in other)])
@@ -245,8 +246,8 @@ def adds_skip(diff: str) -> bool:
 
 
 _SKIPS = re.compile(
-    r"^\s*(?:@(?:pytest\.mark\.|unittest\.)?(?:skip|xfail|expectedFailure)\w*|@(?:Disabled|Ignore)\b"
-    r"|#\[ignore|[tb]\.Skip(?:f|Now)?\(|pytest\.skip\(|self\.skipTest\()"
+    r"^\s*(?:@(?:pytest\.mark\.|unittest\.)?(?:skip|xfail|expectedFailure)\w*"
+    r"|@(?:Disabled|Ignore)\b|#\[ignore|[tb]\.Skip(?:f|Now)?\(|pytest\.skip\(|self\.skipTest\()"
     r"|\b(?:it|test|describe)\.(?:skip|todo|failing)\b|\bx(?:it|describe|test)\("
 )
 

@@ -2,8 +2,8 @@
 
 Pure functions over attempts. For each error of a session an occurrence is followed to the next run
 of the same command, test or target (`same_calls`) that no longer reports it, and on to one that is
-proven to have succeeded (`proof`). What was changed between the occurrence and the first of these
-runs is the fix (`steps`): an edit, a command, the call itself. What the agent wrote in between may
+proven to have succeeded (`proof`). The fix (`steps`) is the change between the occurrence and the
+first of these runs: an edit, a command, the call itself. What the agent wrote in between may
 name the cause (`causes`). An error without such an end counts as not seen again. `confidence` says
 how many of the fixes with the same evidence were right when they were read; see
 design/2026-11-18-fixes.md.

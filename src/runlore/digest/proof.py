@@ -36,7 +36,7 @@ def _was_accepted(later: Attempt, body: str, error: Signature) -> bool:
     """Return True if a program that was not started or not loaded runs now: it prints something
     else.
 
-    What the shell or the loader says is seen through a pipe as well.
+    A pipe hides the exit code of a rejected command, and not the words of the shell or loader.
     """
     is_started = (is_rejected_by_shell(error) and _OF_SHELL.search(body) is None) or (
         fails_to_load(error) and _OF_LOADER.search(body) is None

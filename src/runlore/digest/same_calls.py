@@ -1,4 +1,4 @@
-"""The same call: whether a later call repeats one that failed, as it was or made differently.
+"""Tests for whether a later call repeats one that failed, unchanged or made differently.
 
 Work of another kind with the same program is another call, and so is the same work in another
 folder.

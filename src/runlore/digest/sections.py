@@ -1,6 +1,6 @@
 """The part of an output that is about one error, and the lines of code that it quotes.
 
-A run may report several errors. What it says about another one is no evidence for this one.
+A run may report several errors. The report on another error is no evidence for this one.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def find_section(output: str, error: Signature, others: Sequence[Signature] = ()
 def _find_begin(lines: list[str], at: int, borders: set[int]) -> int:
     """Return the first line that belongs to the error at a line.
 
-    What stands between it and the report on another one belongs to the other, unless the line
-    before says that a test begins.
+    Lines between the report on the error before and this one belong to the error before, unless
+    its report ends with the line that begins a test.
     """
     before = max((n for n in borders if n < at), default=None)
     if before is None or lines[before].startswith("=== RUN"):

@@ -272,7 +272,8 @@ def _rank(run: CommandRun) -> tuple[bool, bool, int, int]:
 
 
 _STEP = re.compile(
-    r"\b(?:py)?tests?\b|\b(?:make|build|tsc|mypy|ruff|eslint|lint|check|install|migrate|deploy|publish)\b"
+    r"\b(?:py)?tests?\b"
+    r"|\b(?:make|build|tsc|mypy|ruff|eslint|lint|check|install|migrate|deploy|publish)\b"
     r"|\bgit (?:-C \S+ )?(?:commit|push|merge|rebase)\b|\bgh pr (?:create|merge)\b"
 )
 """Commands that are steps of the work."""

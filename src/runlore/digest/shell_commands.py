@@ -145,9 +145,10 @@ def parse(command: str) -> Command:
 
 
 def _find_proven(parts: list[list[str]], separators: list[str]) -> list[bool]:
-    """Return for each part if a good status of the whole proves that it succeeded.
+    """Return for each part whether status 0 of the whole command proves that it succeeded.
 
-    The status is that of the last part. What is joined to it by `&&` has succeeded, too.
+    The status is that of the last part. If that part ran at all, the parts before it that are
+    joined by `&&` have succeeded.
     """
     sets = " ".join(" ".join(part) for part in parts if part[0] == "set")
     is_strict, sees_pipes = re.search(r"-\w*e", sets) is not None, "pipefail" in sets
@@ -214,7 +215,8 @@ def strip_plumbing(command: str) -> str:
 
 
 _PLUMBING = re.compile(
-    r"\s*(?:2>&1|2>\s*/dev/null|\|&?\s*(?:tail|head|grep|egrep|rg|sed|awk|wc|sort|uniq|cut|less|cat)\b"
+    r"\s*(?:2>&1|2>\s*/dev/null"
+    r"|\|&?\s*(?:tail|head|grep|egrep|rg|sed|awk|wc|sort|uniq|cut|less|cat)\b"
     r"(?:[^|;&\n'\"]|'[^']{0,200}'|\"[^\"]{0,200}\"){0,80})"
 )
 _NAME_OF_FILE = re.compile(r"[\w@.+-]*[A-Za-z][\w@.+-]*\Z")
@@ -288,7 +290,8 @@ _HOST = re.compile(r"[A-Za-z][\w+.-]{0,20}://(?:[^\s/@'\"]{0,200}@)?(\[[^\]\s]*\
 _LOCAL_HOSTS = frozenset({"", "localhost", "127.0.0.1", "0.0.0.0", "[::1]"})  # noqa: S104
 _REMOTE_NAME = re.compile(
     # `git@example.org:ada/shop`, `go run example.org/tool@latest`.
-    r"(?<![\w.-])[\w-]{1,60}@[\w-]{1,60}\.[\w.-]{2,60}:|(?<![\w./-])[\w-]{1,60}(?:\.[\w-]{1,60})+/[\w./-]{1,200}@"
+    r"(?<![\w.-])[\w-]{1,60}@[\w-]{1,60}\.[\w.-]{2,60}:"
+    r"|(?<![\w./-])[\w-]{1,60}(?:\.[\w-]{1,60})+/[\w./-]{1,200}@"
 )
 _QUOTES = re.compile(r"['\"\\]")
 _REMOTE_PROGRAMS = frozenset(

@@ -50,7 +50,7 @@ _COMMAND = re.compile(r"\A/[\w:.-]{1,80}(?=\s|\Z)\s*")
 def find_requests(events: OrderedEvents, bodies: Mapping[int, str]) -> list[Moment]:
     """Return the prompts that ask for something, each on one line; the first one is the goal.
 
-    Where nothing else was asked for, it is a command of the agent, like `/init`.
+    If there are none, the only request is the first command of the agent, like `/init`.
     """
     requests = []
     for event in prompts(events):
@@ -99,8 +99,8 @@ def find_result(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Mo
     """Return the last words of substance of the agent, in its own lines; None if it said nothing.
 
     Words that end a turn come before those between two calls, and a whole sentence comes before a
-    bare remark. An agent that only thinks aloud is taken by its last thought. What only announces
-    the next call is no result.
+    bare remark. If the agent only thinks aloud, the result is its last thought. A sentence that
+    only announces the next call is no result.
     """
     closing, other, thoughts = _group_replies(events, bodies)
     closed = [Moment(event.seq, _to_result(bodies.get(event.seq, ""))) for event in closing]

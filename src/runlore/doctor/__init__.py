@@ -154,7 +154,7 @@ def _reposition(store: Store, number: int) -> None:
     if now is None:
         raise ReadError(state.source.path, "it is not there any more")
     offset = min(max(state.position.offset, 1), now.size)
-    store.maintenance.set_position(
+    store.sources.set_position(
         number,
         adapters.get(state.source.agent).position(
             state.source, offset, max(state.position.records, 0)

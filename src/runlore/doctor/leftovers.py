@@ -116,7 +116,7 @@ def _in_rows(
 def _in_files(home: Path, redactor: Redactor, step: Step | None) -> Iterator[Leftover]:
     """Look at lessons, at the logs of what was delivered, and at live sessions.
 
-    What a session log holds is not redacted, because its agent reads back what it wrote.
+    Logs of live sessions are not redacted, because their agents read back what they wrote.
     """
     files = sorted(
         [*home.glob("*.jsonl"), *(home / "lessons").rglob("*"), *(home / "live").rglob("*")]

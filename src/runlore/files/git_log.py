@@ -121,7 +121,7 @@ class SessionCommit(msgspec.Struct, frozen=True):
 
 
 class Fate(msgspec.Struct, frozen=True):
-    """What git says of a session's commits: open, merged or reverted, and what shows it."""
+    """The state of a session's commits in git (open, merged or reverted), and its evidence."""
 
     state: str
     note: str | None = None

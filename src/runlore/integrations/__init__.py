@@ -1,5 +1,5 @@
 """Ways for agents to call runlore: hooks for what happens in a session, and an MCP server.
 
-What is written into an agent's settings is decided by its adapter (`Integration`) and done by
-`files`.
+An agent's adapter decides what is written into the agent's settings (`Integration`), and `files`
+writes it.
 """

@@ -2,8 +2,8 @@
 
 People look at results again and again, and each look at a difference that is only chance is
 another occasion to be wrong. So there are few looks, at fixed numbers of sessions, and each has its
-part of a total error of 4 %. What is looked at in between is the result of the last look, so that
-looking more often changes nothing (design/2026-11-18-trials.md).
+part of a total error of 4 %. Between two looks people see the result of the last one, so looking
+more often changes nothing (design/2026-11-18-trials.md).
 """
 
 from __future__ import annotations

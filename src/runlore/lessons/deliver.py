@@ -34,7 +34,7 @@ MAX_WHEN_CHARS, MAX_DO_CHARS, MAX_SCOPE_CHARS = 240, 400, 80
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was decided for a session at one moment: which lessons it was shown, and which not."""
+    """A delivery to a session at one moment: the lessons that it was shown, and those withheld."""
 
     at: str
     agent: str

@@ -47,7 +47,7 @@ class Exposure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decisions_in(records: Iterable[Delivered]) -> Iterator[Decision]:
-    """Yield the decisions of the trial. What was shown without one is left out."""
+    """Yield the decisions of the trial. Lessons that were shown without a trial are left out."""
     for record in records:
         for lesson in (*record.lessons, *record.withheld) if record.share else ():
             yield Decision(

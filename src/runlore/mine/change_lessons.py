@@ -240,7 +240,7 @@ def _describe_situation(group: Group, instances: Sequence[_Instance]) -> Situati
 
 
 def _find_repo(change: Change, instances: Sequence[_Instance]) -> str:
-    """Return the repository that a lesson is for. What an agent's own tool refuses has none."""
+    """Return the repository that a lesson is for; empty for a refusal by a tool of the agent."""
     repos = sorted({one.case.repo or "" for one in instances})
     return "" if change.kind == "read_first" else only_one(repos)
 

@@ -1,7 +1,7 @@
-"""What a fix comes down to: the class of the difference between a failing and a working call.
+"""Classes of changes: how a working call differs from the failing call before it.
 
-The class names programs, flags and prefixes, and nothing else of a session: no path, no argument,
-no code. So the same change can be recognised in another session, and told in another repository.
+A class names programs, flags and prefixes, and nothing else of a session: no path, no argument,
+no code. So the same change can be recognised in another session, and shown in another repository.
 """
 
 from __future__ import annotations
@@ -127,7 +127,8 @@ _Call = tuple[str, ...]
 
 _WORD = re.compile(
     r"""&&|\|\||\|&|[;|\n()]|&(?!>)|\d?(?:>>?|<<?<?)(?:&\d|&-)?"""
-    r"""|(?:[^\s'"\\;|&<>()$`]|'[^']*'|"(?:[^"\\]|\\.)*"|\\.|\$\([^()]{0,200}\)|\$|`[^`]{0,200}`)+"""
+    r"""|(?:[^\s'"\\;|&<>()$`]|'[^']*'|"(?:[^"\\]|\\.)*"|\\."""
+    r"""|\$\([^()]{0,200}\)|\$|`[^`]{0,200}`)+"""
     r"""|['"]"""
 )
 _SEPARATORS = frozenset({"&&", "||", "|", "|&", ";", "\n", "(", ")", "&"})

@@ -7,31 +7,29 @@ drafted from it.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import msgspec
 
 from .changes import Change
 
 
-class Locus(msgspec.Struct, frozen=True):
-    """The base of all loci."""
+class Locus(Protocol):
+    """The subject of a signal."""
 
     @property
     def key(self) -> str:
         """Return the text that makes two loci the same."""
-        raise NotImplementedError
 
     @property
     def error(self) -> str:
         """Return the fingerprint of the error this is about; an empty text if there is none."""
-        return ""
 
 
-class ErrorLocus(Locus, frozen=True):
-    """An error, whichever tool, agent or repository printed it."""
+class AboutError(msgspec.Struct, frozen=True):
+    """The base of loci about an error."""
 
     fingerprint: str
-    template: str = ""
-    """The error in words for people. Not part of the key."""
 
     @property
     def key(self) -> str:
@@ -42,14 +40,28 @@ class ErrorLocus(Locus, frozen=True):
         return self.fingerprint
 
 
-class ToolErrorLocus(Locus, frozen=True):
+class AboutNoError(msgspec.Struct, frozen=True):
+    """The base of loci about something else."""
+
+    @property
+    def error(self) -> str:
+        return ""
+
+
+class ErrorLocus(AboutError, frozen=True):
+    """An error, whichever tool, agent or repository printed it."""
+
+    template: str = ""
+    """The error in words for people. Not part of the key."""
+
+
+class ToolErrorLocus(AboutError, frozen=True, kw_only=True):
     """An error that a tool answers with.
 
     The tool is known by its action, because agents name their tools differently.
     """
 
     action: str
-    fingerprint: str
     tool: str = ""
     """The agent's name of the tool. Not part of the key."""
 
@@ -57,26 +69,12 @@ class ToolErrorLocus(Locus, frozen=True):
     def key(self) -> str:
         return f"{self.action}\0{self.fingerprint}"
 
-    @property
-    def error(self) -> str:
-        return self.fingerprint
 
-
-class FlakyTestLocus(Locus, frozen=True):
+class FlakyTestLocus(AboutError, frozen=True):
     """A test that fails with this error and passes when it is run again."""
 
-    fingerprint: str
 
-    @property
-    def key(self) -> str:
-        return self.fingerprint
-
-    @property
-    def error(self) -> str:
-        return self.fingerprint
-
-
-class CommandLocus(Locus, frozen=True):
+class CommandLocus(AboutNoError, frozen=True):
     """A command, by its program and subcommand (`commands.command_head`)."""
 
     head: str
@@ -86,7 +84,7 @@ class CommandLocus(Locus, frozen=True):
         return self.head
 
 
-class FileLocus(Locus, frozen=True):
+class FileLocus(AboutNoError, frozen=True):
     """A file, by the last parts of its path (`commands.short_path`)."""
 
     path: str
@@ -96,7 +94,7 @@ class FileLocus(Locus, frozen=True):
         return self.path
 
 
-class ChangeLocus(Locus, frozen=True):
+class ChangeLocus(AboutNoError, frozen=True):
     """A change after which a call succeeded (`changes`), and what it is a change for."""
 
     change: Change
@@ -108,7 +106,7 @@ class ChangeLocus(Locus, frozen=True):
         return f"{self.change.key} | {self.topic}" if self.topic else self.change.key
 
 
-class SkillLocus(Locus, frozen=True):
+class SkillLocus(AboutNoError, frozen=True):
     """A skill of a live session."""
 
     name: str
@@ -118,7 +116,7 @@ class SkillLocus(Locus, frozen=True):
         return self.name
 
 
-class WordsLocus(Locus, frozen=True):
+class WordsLocus(AboutNoError, frozen=True):
     """A set of words. Loci that share most of their words become one pattern (`similarity`)."""
 
     words: frozenset[str]
@@ -128,7 +126,7 @@ class WordsLocus(Locus, frozen=True):
         return " ".join(sorted(self.words))
 
 
-class SessionLocus(Locus, frozen=True):
+class SessionLocus(AboutNoError, frozen=True):
     """An aspect of a session as a whole, such as its cost."""
 
     aspect: str

@@ -1,4 +1,4 @@
-"""Which sessions are about the same task: these are one piece of evidence, however many they are.
+"""Group sessions by task. The sessions of one task count as one piece of evidence.
 
 Sessions are one task if they are one family (subagents, forks, continuations), name the same issue
 or pull request, or begin with the same request in the same repository. A long request that is

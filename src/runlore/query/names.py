@@ -42,8 +42,8 @@ def short_ids(store: Store, lines: Sequence[SessionLine], *, is_all: bool = Fals
 def shorten(uids: Sequence[str], others: Iterable[str]) -> list[str]:
     """Return for each uid the shortest beginning of its native id that no other one shares.
 
-    A session and its subagents `id/…` share one id. Where two agents use the same id, the name of
-    the agent comes before it.
+    A session and its subagents `id/…` share one id. The name of the agent is put before an id that
+    two agents use.
     """
     agents: dict[str, set[str]] = {}
     for uid in (*others, *uids):

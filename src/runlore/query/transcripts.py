@@ -107,7 +107,7 @@ def raw_records(store: Store, uid: str, seq: int | None = None) -> Iterator[byte
         records = iter(())
         if location := store.sessions.record_of(uid, seq):
             path, number = location
-            records = (data for _, _, data in store.sessions.native_records(path, number, number))
+            records = (data for _, _, data in store.sources.native_records(path, number, number))
     first = next(records, None)
     if first is None:
         raise NotFound(
@@ -134,7 +134,7 @@ def _all_records(store: Store, session: Session) -> Iterator[bytes]:
     for path, own in files.items():
         yield from (
             data
-            for number, _, data in store.sessions.native_records(path)
+            for number, _, data in store.sources.native_records(path)
             if path != shared or number in own
         )
 

@@ -1,4 +1,4 @@
-"""Whether a value was drawn at random or consists of words."""
+"""Tell values that were drawn at random from those that consist of words."""
 
 import re
 from collections import Counter

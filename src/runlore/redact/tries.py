@@ -1,4 +1,4 @@
-"""Where nothing was found in a text, so that the same is not looked for again and again.
+"""Memory of the places in a text that have no secret, so that repeated text is searched once.
 
 This bounds the work for text that repeats the beginnings of secrets. Nothing here knows what a
 secret looks like.
@@ -22,7 +22,7 @@ _MAX_PLACES = 10_000
 
 
 class Tries:
-    """Remembers where nothing was found, so that it is not looked for again and again."""
+    """Remembers the places in a text that have no secret."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -30,9 +30,9 @@ class Tries:
         self._steps: dict[bytes, int] = {}
 
     def known_step(self, at: int) -> int:
-        """Return how far to go on from a place that was looked at before; 0 from a new one.
+        """Return how far to skip from a place with the same surroundings as one without a secret.
 
-        The same text, with what stands around it, has no secret here either.
+        Return 0 if no such place was learned.
         """
         return self._steps.get(self._context(at), 0) if self._steps else 0
 

@@ -1,7 +1,6 @@
 """Eviction of the sessions that `policy` selects.
 
-What only their events know is written into their digest first, so that every report stays as it
-was.
+Facts that only their events have are written into their digest first, so no report changes.
 """
 
 from __future__ import annotations

@@ -500,7 +500,7 @@ class _Search:
     def _has_enough(self, shown: list[tuple[float, EventHit]], reads: int) -> bool:
         """Return True if there are enough events to show.
 
-        Where only injected text has the words so far, a few more segments are read.
+        As long as only injected text has the words, a few more segments are read.
         """
         if self.enough > 1 or reads >= MAX_INJECTED_SEGMENTS:
             return len(shown) >= self.enough

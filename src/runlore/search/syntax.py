@@ -142,11 +142,11 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def narrowed(self, chosen: Filter, labels: Mapping[str, str] | None = None) -> Query:
-        """Return the query for those sessions that a filter chooses as well.
+        """Return the query limited to the sessions that a filter chooses.
 
-        What the filter says is added as fields, so that advice can name what excludes everything.
-        `labels` has the words in which a field of the filter was given, if they are others.
-        Raises QueryError if the query has one of the fields already.
+        The filter is added as fields, so that advice can name the field that excludes everything.
+        `labels` has the user's own words for fields of the filter, where these differ from the
+        values. Raises QueryError if the query has one of the fields already.
         """
         given = {
             field: value.isoformat() if isinstance(value, datetime) else value

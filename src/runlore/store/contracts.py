@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..adapters import Record, Source
+from ..adapters import Position, Record, Source
 from ..model import Call, Digest, Session, SessionEvent
 from .filters import CallFilter, CallSum, Filter
 from .session_line import SessionLine
@@ -180,11 +180,6 @@ class Sessions(Protocol):
     def record_of(self, uid: str, seq: int) -> tuple[str, int] | None:
         """Return the path of an event's source and the number of its native record there."""
 
-    def native_records(
-        self, source_path: str, first: int = 0, last: int | None = None
-    ) -> Iterator[tuple[int, int, bytes]]:
-        """Yield (number, offset, bytes) of the native records stored of a source, in order."""
-
     def mark(self, uid: str, marks: Marks) -> None:
         """Set what people say of a session: pin, name, tags, note."""
 
@@ -311,6 +306,11 @@ class Sources(Protocol):
     def records(self, source: int) -> Iterator[Record]:
         """Yield the native records stored of a source, as its adapter would read them."""
 
+    def native_records(
+        self, source_path: str, first: int = 0, last: int | None = None
+    ) -> Iterator[tuple[int, int, bytes]]:
+        """Yield (number, offset, bytes) of the native records stored of a source, in order."""
+
     def count_records(self, source: int) -> int:
         """Return how many native records of a source are stored."""
 
@@ -332,6 +332,9 @@ class Sources(Protocol):
         problem: str | None = None,
     ) -> None:
         """Note that a source exists, without reading anything from it."""
+
+    def set_position(self, number: int, position: Position) -> None:
+        """Set how far a source has been read."""
 
     def move(self, number: int, source: Source) -> None:
         """Note that a source is now at another path."""
@@ -377,8 +380,8 @@ class Ingest(Protocol):
     def part_with(self, source: int, batches: Iterable[Batch], when: datetime) -> Put:
         """Store a source again when some of its evicted events do not come again.
 
-        What was read before belongs to a missing source under a path of its own from now on; the
-        batches are those of a new source. What is in both is stored once.
+        Everything that was read before is given to a missing source with a path of its own, and the
+        batches are put as those of a new source. Events of both are stored once.
         """
 
     def mark_stale_copies(self, uids: Collection[str], quiet_since: datetime) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..adapters import Facts, Position
+from ..adapters import Facts
 from .values import (
     Bulk,
     Counted,
@@ -120,9 +120,6 @@ class Maintenance(Protocol):
 
     def drop_strays(self, sessions: Sequence[int]) -> None:
         """Remove what is left of sessions that are not there, and what belongs to no source."""
-
-    def set_position(self, number: int, position: Position) -> None:
-        """Set how far a source has been read."""
 
     def restore_session(self, number: int, uid: str) -> None:
         """Make a session that is known only by its streams again from what they say."""

@@ -150,7 +150,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionPlace(msgspec.Struct, kw_only=True):
-    """What is known of where a session was run."""
+    """The folder, repository and machine that a session was run in."""
 
     number: int
     cwd: str | None

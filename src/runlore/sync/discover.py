@@ -42,8 +42,8 @@ def find_sources(
 ) -> Discovery:
     """Return the sources of these agents, or of all that are enabled.
 
-    What cannot be looked at is listed as a problem. Raises ConfigError if an agent in `agents` is
-    not configured correctly.
+    Files that cannot be examined are listed as problems. Raises ConfigError if an agent in
+    `agents` is not configured correctly.
     """
     discovery = Discovery()
     sources: dict[tuple[str, str], Source] = {}

@@ -145,9 +145,9 @@ class Ingest:
         return TaskRunner(self.store, self.config, self._workers, self.quiet_s)
 
     def is_full(self, report: Report) -> bool:
-        """Return True, with a problem, if the store is over its hard budget.
+        """Return True if the store is over its hard budget, and add that to the problems.
 
-        Then nothing more is stored. What is not read yet is read when there is room.
+        Then nothing more is stored. A later sync reads the rest when there is room.
         """
         hard = self.config.retain.hard_bytes
         if hard is None or (used := self.store.retention.used_bytes()) < hard:

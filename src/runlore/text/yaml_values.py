@@ -1,7 +1,7 @@
 """The plain values of a small YAML document: the front matter of a text, a file of settings.
 
-Not a parser of YAML: lists, nested maps, anchors and tags are left out. What people write as a
-title is a text on one line or on several, with or without quotes, and all of these are read.
+Not a parser of YAML: lists, nested maps, anchors and tags are left out. A value may be on one line
+or on several, with or without quotes, as people write titles.
 """
 
 from __future__ import annotations

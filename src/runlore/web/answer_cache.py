@@ -20,14 +20,15 @@ class AnswerCache:
         self._lock = threading.Lock()
 
     def get(self, store: Store, question: object, make: Callable[[], Value]) -> Value:
-        """The answer to a question, made when it is asked for the first time, or when there is
-        something new."""
+        """Return the answer to a question. `make` computes it the first time, and again when the
+        store has changed."""
         now = (store.url, store.overview.state())
         with self._lock:
             known, value = self._answers.get(question, (None, None))
             if known == now:
                 self._answers.move_to_end(question)
-                return value  # type: ignore[no-any-return] # What a question is answered with, only its asker knows.
+                # Only the caller knows the type of the answer.
+                return value  # type: ignore[no-any-return]
         made = make()
         with self._lock:
             self._answers[question] = now, made

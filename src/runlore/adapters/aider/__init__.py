@@ -1,25 +1,25 @@
-"""aider: one Markdown file for each repository, `.aider.chat.history.md`, with all that was ever
-said there.
+"""aider: one Markdown file for each repository, `.aider.chat.history.md`, with all sessions that
+were run there.
 
 Learned from the source of aider 0.86.2 (`io.py`, `base_coder.py`) and from real histories. Last
 checked 2026-11. The traps:
 
-- The file lies in the repository, so there is no place where all of them are: tell runlore where
-  your projects are (`roots` of `[sources.aider]` in config.toml). By itself it only looks for the
-  one in the home folder, and the one that a variable names.
-- A session begins with a line that has its time, in local time and without a zone, and nothing else
-  has a time. What was typed is also in `.aider.input.history` beside it, with times: a prompt has
-  the time of the same words there. Alone that file tells of no session.
-- A prompt is a heading, `#### `, and what the program says is a quote, `> `. Replies may have both.
-  The program ends its lines with two spaces; where an editor has taken these away, a heading must
-  stand where a prompt can stand. A formatter takes them from headings only. The first lines of a
-  session show which it was.
-- What a model thought stands under a heading, or in the tags that the program wraps it in.
-- In architect mode the plan that one model wrote is the prompt of the next, and is written like
-  one: nobody typed it.
-- An edit is a part of the reply. That it was applied is told afterwards, by the path alone.
-- What a command printed is not there. Of the tokens there are rounded numbers. With DeepSeek what
-  was sent includes what the cache had.
+- The files lie in the repositories, so no folder has all of them. The user names the folders of
+  the projects (`roots` of `[sources.aider]` in config.toml). Without that, runlore only looks for
+  the file in the home folder and for the one that aider's environment variable names.
+- A session begins with a line that has its start in local time, without a zone. No other line has a
+  time. `.aider.input.history` beside it repeats each prompt with its time, so a prompt gets its
+  time from the same words there. That file alone gives no session.
+- A prompt is a heading, `#### `, and the program's own lines are quotes, `> `. Replies may contain
+  both. The program ends its lines with two spaces. An editor may have removed them from all lines;
+  then a heading counts as a prompt only in a position where a prompt can be. A formatter removes
+  them from headings only. The first lines of a session show which of the two happened.
+- Thinking is below a heading, or in the tags that the program wraps it in.
+- In architect mode the plan of one model is the prompt of the next. It is written like a prompt,
+  although nobody typed it.
+- An edit is a part of the reply. A later line that has only the path reports that it was applied.
+- The output of commands is not recorded. Token counts are rounded. With DeepSeek the tokens sent
+  include those from the cache.
 """
 
 from __future__ import annotations

@@ -203,8 +203,8 @@ class Reader(SessionFold[History]):
         self.emit(kind, line, "question", None, "user")
 
     def applied(self, line: str) -> None:
-        """Add an edit that was applied. Where the reply does not show it in a known way, this is
-        all there is of it."""
+        """Add an edit that was applied: the result of the edit in the reply, or an edit of its own
+        if the reply shows none in a known format."""
         path = (
             line.partition(" edit to ")[2].strip()
             or line.removeprefix("Creating empty file ").strip()

@@ -4,22 +4,21 @@ run of an agent.
 Learned from Harbor's description of the format (RFC 0001, versions 1.0 to 1.8; harbor 0.25), and
 documents of NVIDIA's NeMo Agent Toolkit. Last checked 2026-11. The traps:
 
-- Only Devin keeps them in a place of its own; the folder of Harbor's jobs is where it was run, and
-  has to be named in config.toml.
-- Nothing in a file's name says that it is one: what is called `trajectory….json` or `…atif….json`
-  is looked into, and all that lies in a folder of transcripts of Devin's.
-- `session_id` is that of a run: several documents may have it, and are told apart by
-  `trajectory_id`, or by the names of their files.
-- When the context became too long, a run goes on in another file (`trajectory.cont-1.json`), whose
-  first steps are copies of the last one's: `is_copied_context`. What summed it up has files of its
-  own.
-- Trajectories of subagents stand in the document of the agent above, and are told as side chains of
-  its session.
-- The prompt's tokens include those of the cache. Where no step tells of tokens the totals are
-  counted; elsewhere they repeat the steps'. The cost is the agent's own account: it is stored as
-  recorded.
-- Beside a trial of Harbor's, `result.json` says what the verifier found: it is told as how the
-  session ended.
+- Only Devin has a fixed folder for them. Harbor writes its jobs to the folder in which it was
+  started, which the user has to name in config.toml.
+- No file name is reserved for the format. Files called `trajectory….json` or `…atif….json` are
+  opened and checked, and so are all files in Devin's folder of transcripts.
+- `session_id` is the id of a run. Several documents may share it; `trajectory_id`, or else the file
+  name, distinguishes them.
+- A run whose context became too long continues in another file (`trajectory.cont-1.json`). Its
+  first steps are copies of the last steps of the file before: `is_copied_context`. The calls that
+  wrote the summary have files of their own.
+- Trajectories of subagents are part of their parent's document, and become side chains of its
+  session.
+- Prompt tokens include those from the cache. The totals count only if no step has tokens; elsewhere
+  they repeat the steps'. The cost is the agent's own figure, and is stored as recorded.
+- `result.json` beside a trial of Harbor's has the verdict of its verifier, which becomes the
+  outcome of the session.
 """
 
 from __future__ import annotations

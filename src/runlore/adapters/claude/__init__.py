@@ -3,14 +3,14 @@
 Learned from transcripts of versions 1.0.24 to 2.1.220 and from the session reader in Anthropic's
 Agent SDK for Python; Claude Code itself is closed source. Last checked 2026-08. The traps:
 
-- An API message is written as several lines, one block each, that repeat a growing `usage`: what a
-  line adds to the most seen so far is counted, so the sum over events is the highest count,
-  wherever the file is cut.
-- `usage.iterations` lists the attempts behind a message. What an adviser was asked, what a model
-  refused before another one answered, and what a compaction on the server took are in the list
-  alone: each is a call of its own.
-- Lines of progress, hooks and settings stand in the chain of `parentUuid` even when they say
-  nothing: they are aliases.
+- An API message is written as several lines, one block each, that repeat a growing `usage`. Each
+  event gets what its line adds to the highest usage before it. So the sum over the events is the
+  highest usage, wherever the file is cut.
+- `usage.iterations` lists the attempts behind a message. Three kinds of requests are recorded only
+  there: questions to an adviser, requests that one model refused before another answered, and
+  compactions on the server. Each counts as an API call of its own.
+- Lines of progress, hooks and settings are part of the chain of `parentUuid` even when they give no
+  event. They become aliases of the event before them.
 - A subagent was first written into its parent's file (`isSidechain`), then next to it, now below
   it; and for a time its whole conversation was mirrored in the parent as `agent_progress`. It is
   always a session of its own here.

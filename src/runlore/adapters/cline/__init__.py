@@ -5,8 +5,8 @@ Learned from descriptions of the format and excerpts of the source of cline/clin
 CLI 3.0.65 wrote; of the older documents no whole real task was at hand. Last checked 2026-11. The
 traps:
 
-- All files are written again as a whole, with every change: what is new is found by native id. The
-  two documents of a task are read as one list of records, in the order in which things happened.
+- Every change rewrites a file as a whole, so new records are found by native id. The two documents
+  of a task are read as one list of records, in the order in which they happened.
 - `ui_messages.json` (once `claude_messages.json`) is the timeline: it has the times, what was said,
   the calls, and in `api_req_started` tokens and cost. `api_conversation_history.json` is what the
   model saw: only results of calls are taken from it, as the rest is in the timeline. Without it
@@ -14,16 +14,16 @@ traps:
   it.
 - A call is XML in the text of a message, or a block of its own. A result is a text `[tool for 'x']
   Result:`, or a block.
-- Rows stay `partial` although they are whole. One is left out only when the next row begins with
-  it, or the same time comes again.
-- The output of a command is a row for each piece: neighbours are put together. What the result of
-  the call repeats is told once.
-- The tokens that are `tokensIn` do not include the cache, but for some providers. In messages of
-  the SDK, and in the forks, they do. Which providers these are, and who says what was charged, is
-  second-hand: no invoice was at hand to prove it.
-- Requests that a person deleted leave a sum, `deleted_api_reqs`. They may have been counted when
-  they were there, so the sum is told and not counted.
-- The title, the folder and the model stand in `state/taskHistory.json`, `task_metadata.json`, or in
+- Complete rows may still be marked `partial`. Such a row is left out only if the next row begins
+  with its text, or a row with the same time follows.
+- The output of a command comes in several rows, which are joined. Output that the result of the
+  call repeats is stored once.
+- `tokensIn` excludes the cache, except for some providers, in messages of the SDK, and in the
+  forks. The list of those providers, and of those whose recorded cost is what was charged, is from
+  other tools: no invoice was available to prove it.
+- Requests that a person deleted leave their total in `deleted_api_reqs`. An earlier sync may have
+  counted them, so the total becomes an event and is not counted.
+- The title, the folder and the model are in `state/taskHistory.json`, `task_metadata.json`, or in
   the manifest of a session. `data/db/sessions.db` is an index of the manifests, and
   `context_history.json` is bookkeeping: neither is read, nor are settings.
 - A fork copies messages with their ids. The id of a result grows with every copy, so what was added
@@ -59,7 +59,7 @@ EDITORS = (
 class ClineAdapter(JsonlAdapter):
     name = "cline"
     label = "Cline"
-    version = 4
+    version = 5
     roots: tuple[str, ...] = (
         *(f"{editor}/globalStorage/saoudrizwan.claude-dev" for editor in EDITORS),
         "$CLINE_SESSION_DATA_DIR", "$CLINE_DATA_DIR", "$CLINE_DIR/data", "~/.cline/data",

@@ -1,7 +1,7 @@
-"""The documents of a task or a session as one list of records, in the order in which things
-happened. Touches the disk, and writes nothing.
+"""Read the documents of a task or a session as one list of records, in the order of events.
 
-What is only a stage of something that follows is marked as `told`: it is counted and not repeated.
+A record that a later one repeats more completely is marked as `told`: it is counted as read, and
+gives no event.
 """
 
 from __future__ import annotations
@@ -170,9 +170,10 @@ def _joined(rows: Iterator[Any]) -> Iterator[Any]:
 
 
 def _opened(row: Any, is_alone: bool) -> Any:
-    """Return a request with the values in its text as fields of their own, so that each can be read
-    without the others. Where there is no history, the results of calls are taken out of what was
-    sent."""
+    """Return a request whose text is decoded to fields, so that a damaged one costs only itself.
+
+    If the task has no history, the results of calls are extracted from the text of the request.
+    """
     if (
         not isinstance(row, dict)
         or _word(row) not in REQUESTS

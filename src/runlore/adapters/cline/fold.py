@@ -1,9 +1,11 @@
-"""The fold over the records of one source: which session it is, what a record is called, what it
-follows. Knows JSON and no words."""
+"""The base of the folds over Cline's documents: ids of sessions and records, sidecars, the ledger.
+
+Knows the documents, and not what their words mean.
+"""
 
 from __future__ import annotations
 
-import os
+from abc import abstractmethod
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any, TypeVar
@@ -12,15 +14,17 @@ import msgspec
 
 from ... import model as api
 from ...model import Relation
-from .. import Facts, Normalized, Source
-from ..shared.fold import REFUSALS, AllFields, Fold, decode, keep
+from ..shared import stream
+from ..shared.fold import REFUSALS, decode, keep
 from ..shared.pick import clean, moment, pick
+from ..shared.stream import REPEATS, SessionFold
 
-CALLS, REPEATS = 256, 256  # That are remembered between two reads, the oldest going first.
+CALLS = 256
+"""Calls that are remembered between two reads; the oldest go first."""
 
 
 class Call(msgspec.Struct, array_like=True, gc=False):
-    """A call that was told."""
+    """A call without a result yet."""
 
     id: str
     tool: str
@@ -28,47 +32,24 @@ class Call(msgspec.Struct, array_like=True, gc=False):
     is_test: bool = False
 
 
-class State(msgspec.Struct, array_like=True):
-    """Ids, names, paths and hashes; nothing that people wrote."""
+class State(stream.State):
+    """The state of a session, with the provider of its model."""
 
-    version: int = 0
-    records: int = 0
-    seq: int = 0
-    session: str = ""
-    last: str | None = None
-    """The native id of the last event."""
-    model: str | None = None
     provider: str | None = None
-    cwd: str | None = None
-    branch: str | None = None
-    parent: str | None = None
-    """The uid of the session that this one comes from."""
-    relation: Relation | None = None
-    is_titled: bool = False
-    repeats: dict[bytes, int] = {}
-    """How often which name was given."""
 
 
 S = TypeVar("S", bound=State)
 
 
-class ClineFold(Fold[S]):
-    """All that outlives a batch is in `state`; the rest is about the current record."""
-
-    def __init__(self, source: Source, state: S) -> None:
-        super().__init__(source, state)
-        self.folder, self.file = os.path.split(source.path)
-
-    def begin(self, raw: str | bytes) -> None:
-        super().begin(raw)
-        self.parent = self.state.last
+class ClineFold(SessionFold[S]):
+    """The fold over the documents of one session. `identify` numbers records with equal names."""
 
     def about(self, name: str, value: dict[str, Any]) -> None:
         """Take in the content of a sidecar."""
 
+    @abstractmethod
     def own_name(self) -> str:
-        """The session's id when no record says it."""
-        raise AssertionError("the fold of the kind of document has it")
+        """Return the session's id where no record has it."""
 
     def sidecar(self, name: str, data: bytes) -> None:
         try:
@@ -79,15 +60,10 @@ class ClineFold(Fold[S]):
             self.about(name, value)
 
     def session(self, named: str | None = None) -> str:
-        """The session of this source, once and for all."""
+        """Return the id of the source's session, which is set once."""
         if not self.state.session:
             self.state.session = clean(named or "") or clean(self.own_name()) or "unknown"
         return self.state.session
-
-    def set_title(self, text: str | None, rank: int) -> bool:
-        is_set = super().set_title(text, rank)
-        self.state.is_titled = self.state.is_titled or is_set
-        return is_set
 
     def comes_from(self, session: str, relation: Relation) -> None:
         if above := clean(session):
@@ -96,7 +72,7 @@ class ClineFold(Fold[S]):
     # Events.
 
     def identify(self, native: str) -> None:
-        """Names the current record; a name that was given before gets a number."""
+        """Name the current record; a name that is in use gets a number."""
         repeats = self.state.repeats
         key = blake2b(native.encode("utf-8", "replace"), digest_size=8).digest()
         again = repeats.get(key, 0)
@@ -104,20 +80,10 @@ class ClineFold(Fold[S]):
         self.native_id = f"{native}~{again + 1}" if again else native
 
     def new_id(self) -> str:
-        """Name a record that has no name: the same wherever the file is cut."""
+        """Return an id for a record that has none: the same wherever the file is cut."""
         stamp = blake2b(self.raw_bytes(), digest_size=8).hexdigest()
         self.identify(f"{self.session()}/~{stamp}")
         return self.native_id
-
-    def stream(self) -> State:
-        return self.state
-
-    def stream_uid(self) -> str:
-        return self.uid(self.session())
-
-    def annotate(self, fields: AllFields) -> None:
-        if self.state.relation == "subagent":
-            fields["is_sidechain"] = True
 
     def bill(
         self,
@@ -141,17 +107,6 @@ class ClineFold(Fold[S]):
             invoiced=recorded if is_invoiced else None, recorded=recorded or None,
         )  # fmt: skip
         self.out.calls.append((call, event))
-
-    def finish(self) -> Normalized:
-        state, out = self.state, self.out
-        if state.records:
-            session = self.session()
-            out.facts[self.uid(session)] = Facts(
-                native_session_id=session, title=self.title[0], title_rank=self.title[1],
-                cwd=state.cwd, git_branch=state.branch,
-                model=state.model, parent_uid=state.parent, relation=state.relation,
-            )  # fmt: skip
-        return self.pack()
 
 
 def time_at(value: Any) -> datetime | None:

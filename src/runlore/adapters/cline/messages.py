@@ -15,7 +15,7 @@ from . import words
 from .fold import CALLS, Call, ClineFold, State, time_at
 from .paths import MESSAGES
 
-CARRY = 1
+CARRY = 2
 """The layout of `Memory`; changed only together with the adapter's `version`."""
 NOTICE = "<SYSTEM_NOTICE>"
 HEAD = frozenset({"version", "updated_at", "agent", "sessionId", "origin", "taskType"})
@@ -24,7 +24,8 @@ HEAD = frozenset({"version", "updated_at", "agent", "sessionId", "origin", "task
 class Memory(State):
     version: int = CARRY
     has_begun: bool = False
-    calls: dict[str, Call] = msgspec.field(default_factory=dict)
+    uses: dict[str, Call] = msgspec.field(default_factory=dict)
+    """Calls by the id that the model gave them."""
 
 
 class Reader(ClineFold[Memory]):
@@ -183,7 +184,7 @@ class Reader(ClineFold[Memory]):
             model=self.state.model,
         )  # fmt: skip
         keep(
-            self.state.calls,
+            self.state.uses,
             call_id,
             Call(call_id, found.tool, found.action, found.kind == "test_run"),
             CALLS,
@@ -191,7 +192,7 @@ class Reader(ClineFold[Memory]):
 
     def build_result(self, block: dict[str, Any]) -> None:
         use = (pick(block, "tool_use_id", of=str) or "")[:200]
-        call = self.state.calls.get(use)
+        call = self.state.uses.get(use)
         if call is None:
             found = words.describe(block.get("name"), None)
             call = Call(use, found.tool, found.action)

@@ -17,7 +17,7 @@ from . import words
 from .fold import CALLS, Call, ClineFold, State, time_at
 from .paths import HISTORY
 
-CARRY = 1
+CARRY = 2
 """The layout of `Memory`; changed only together with the adapter's `version`."""
 OPEN = 64  # Calls without a result that are remembered.
 MODELS = 200  # Changes of the model that are remembered.

@@ -5,9 +5,9 @@ Learned from the source of openai/codex (343074d, 2026-08-22) and from rollouts 
 0.146, of the time before (lines without envelope, 2025-07 to 2025-09) and of the TypeScript program
 (a JSON document, 2025-04 to 2025-06). Last checked 2026-08. The traps:
 
-- A message is told twice or three times: as what the model was sent (`response_item`), as what the
-  screen showed (`event_msg`), as an item of a page of history. Whichever comes first is the event,
-  the others are merged; the id is the same for all of them.
+- A message is recorded two or three times: as sent to the model (`response_item`), as shown on the
+  screen (`event_msg`), and as an item of a page of history. The first of them becomes the event,
+  the others are merged into it. All have the same id.
 - Records have no ids. An event is named by the thread whose history it is, a hash of its turn and
   of what it says, and how often that was said in the turn. A copy in a fork has the same name,
   whatever its time says.
@@ -21,14 +21,14 @@ Learned from the source of openai/codex (343074d, 2026-08-22) and from rollouts 
 - A rollback takes the last turns back: the next prompt follows what the first of them followed,
   which makes it another branch.
 - A compaction writes the history that the model has from then on, in its own order: instructions
-  of the program stand behind older prompts. What was said before is referred to; what was not, or
-  is cut, becomes an event.
+  of the program stand behind older prompts. Its items that are events already become references to
+  them; new or shortened items become events.
 - The name that a person gives to a thread stands in one file for all of them,
   `session_index.jsonl`, the last line of a thread being the one that holds. A rollout is as new as
   its name.
-- How a command ended stands in the text of its output (in four ways), or in a record between call
-  and output. Where a call has such a record and nothing else (calls made by a program that the
-  model wrote), that record is call and result.
+- The status of a command is in the text of its output (in four forms), or in a record between call
+  and output. A call made by a program that the model wrote has only that record, which then is both
+  call and result.
 """
 
 from __future__ import annotations

@@ -205,8 +205,8 @@ _TIERS: dict[object, Tier] = {
 
 
 def tier_of(value: Any) -> Tier | None:
-    """Return the service tier of requests. What the program calls fast is the provider's
-    priority."""
+    """Return the service tier of requests. "fast" is the program's word for the provider's tier
+    "priority"."""
     return _TIERS.get(value) if isinstance(value, str) else None
 
 

@@ -7,23 +7,22 @@ others of the rest. Cursor is closed source. Last checked 2026-11. The traps:
 
 - A session has one id in all three stores. It is read from the first that holds its messages: the
   editor's database, which has times; the command line's, which has results and no times;
-  transcripts, which have neither. Where a lesser one was read before the better one was there, it
-  is set aside (`Facts.rank`). Subagents are told in transcripts alone, or as sessions.
-- The editor's global database may have gigabytes. What changed in it is seen by the numbers of its
-  rows, for a value that is written again gets a new one; only the bubbles of sessions that changed
-  are read.
-- The order of bubbles is that of the list in their session. Bubbles that are not in it were taken
-  back, by editing a prompt or trying again: they come first, and nothing follows them.
-- A bubble is changed while it is written: of a session that is generating, the last ones are given
-  when it is not, or after an hour.
+  transcripts, which have neither. A session that was first read from a worse store is outranked as
+  soon as a better one has it (`Facts.rank`). Subagents are only in transcripts, or are sessions of
+  their own.
+- The editor's global database may have gigabytes. A value that is written again gets a new row
+  number, which shows what changed. Only the bubbles of changed sessions are read.
+- The list in a session orders its bubbles. Bubbles that are not in it were taken back, by editing a
+  prompt or trying again: they come first, and no event follows them.
+- A bubble changes while it is written. While a session is generating, its last bubbles are held
+  back, for an hour at most.
 - No single field says how a call ended: a command that failed or was refused is `completed`.
-- In 2024 all was kept in two values of the workspace's database. What a later version took over is
-  read from there.
-- Tokens are zero but for a few bubbles. A context's size is no usage.
-- A node of the command line's database is a protobuf message that names others by their hashes;
-  what no root names was left behind.
-- The table `ItemTable` also holds tokens to log in with: of it only the two values above are read,
-  and no other.
+- In 2024 all sessions were two values of the workspace's database. A session that a later version
+  converted is read from the global database.
+- Only a few bubbles have token counts. The size of a context is not usage.
+- A node of the command line's database is a protobuf message that names others by their hashes.
+  Nodes that no root leads to are discarded ones.
+- The table `ItemTable` also holds login tokens. Only the two values above are read from it.
 - Not read: `~/.cursor/ai-tracking`, checkpoints of files, and what a file was before an edit that
   only names it.
 """

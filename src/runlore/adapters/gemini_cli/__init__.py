@@ -4,9 +4,9 @@ since 0.39 a log of JSON lines.
 Learned from the source of google-gemini/gemini-cli (2026-08: `chatRecordingService.ts`), its
 documentation, and transcripts of versions from 2025-08 to 2026-04. Last checked 2026-11. The traps:
 
-- A line with the `id` of an earlier one is that message again, now with its calls, their results or
-  its tokens: only what was not told yet becomes an event. Each part of a message has a number of
-  its own, so that its name does not depend on when it was read.
+- A line with the `id` of an earlier one is the same message, now with its calls, their results or
+  its tokens. Only its new parts become events. Each part of a message has a number of its own, so
+  its native id does not depend on when it was read.
 - A document is rewritten as a whole, and is read as the lines that later versions would have
   written. When a session is resumed its document is copied to a log of the same name, and only the
   log is read.
@@ -17,8 +17,9 @@ documentation, and transcripts of versions from 2025-08 to 2026-04. Last checked
   `projects.json`, or its SHA-256 is the name of the project. A subagent's session lies in a folder
   with the name of the session above.
 - Until 2026-03 a subagent's file lies beside that of the session, with the same `sessionId`, and
-  until 2026-02 without a `kind`. So does one that a person went on in after `/clear`. What a person
-  typed is in `logs.json`, and what a subagent was given is not.
+  until 2026-02 without a `kind`. So does the file of a session that a person continued after
+  `/clear`. The two are told apart by `logs.json`, which has prompts of people and none of
+  subagents.
 - Run as a server, the program calls every session `a2a-server`: a file is a session.
 - A command that failed is a success; its exit code stands in its output, in newer versions only
   when it is not 0.

@@ -191,8 +191,8 @@ class Reader(SessionFold[Chat]):
         state.messages = {key: state.messages[key] for key in ordered}
 
     def find_lost(self, messages: list[Any], keys: set[str]) -> list[str]:
-        """Return the turns that are missing from a history. The same words with another id are the
-        same message."""
+        """Return the turns that are missing from a history. A message that has the same words under
+        another id is not missing."""
         texts = {
             words.stamp(words.split_content(message.get("content"))[0])
             for message in _dicts(messages)

@@ -39,7 +39,7 @@ _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, 
 
 
 class Message(msgspec.Struct, gc=False):
-    """What a record says about a call or the end of a step."""
+    """A record about a call, or about the end of a step."""
 
     speaker: str
     word: str

@@ -115,8 +115,8 @@ def _is_running(shell: dict[str, Any]) -> bool:
 
 
 def as_message(row: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return a row as a message of 1.x and its parts. What is not understood stays as it is, as
-    content of another layout."""
+    """Return a row as a message of 1.x and its parts. A row of an unknown type becomes a message
+    without parts that has the data as its content."""
     kind, data = row.get("type"), decode_object(row.get("data"))
     info = {
         "id": row.get("id"),

@@ -1,8 +1,7 @@
-"""One JSON document for each session, which its agent writes again as a whole: how it is read, and
-known to be the same.
+"""Reader of agents that have one JSON document for each session and rewrite it as a whole.
 
-Knows documents and no agent's words. What the records of a document are is said in `parts`; a
-position counts these. A document that is not whole is being written: it is read again when it has
+Knows documents and no agent's words. An adapter's `parts` divides a document into records, and a
+position counts these. A document that is incomplete is being written, and is read again when it has
 changed.
 """
 

@@ -7,6 +7,7 @@ Knows JSON and no agent's words. An agent's fold derives from `Fold`, or from on
 
 from __future__ import annotations
 
+from abc import ABCMeta, abstractmethod
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -77,7 +78,7 @@ V = TypeVar("V")
 R = TypeVar("R", bound=Remembered)
 
 
-class Fold(Generic[R]):
+class Fold(Generic[R], metaclass=ABCMeta):
     """A fold over the records of one source. All that outlives a batch is in `state`; the rest is
     about the current record."""
 
@@ -108,22 +109,25 @@ class Fold(Generic[R]):
     # What an agent's fold says.
 
     def line(self, value: dict[str, Any]) -> None:
-        """Add the events of a record."""
+        """Add the events of a record. `take` calls it; a fold with a `take` or `record` of its own
+        needs none."""
         raise NotImplementedError
 
     def sidecar(self, name: str, data: bytes) -> None:
         """Take in what a file beside the source says."""
 
     def stream(self) -> Stream:
-        """Return the stream of the session that the current record belongs to."""
+        """Return the stream of the session that the current record belongs to. `put` calls it; a
+        fold that numbers its events itself needs none."""
         raise NotImplementedError
 
+    @abstractmethod
     def stream_uid(self) -> str:
         """Return the uid of that session."""
-        raise NotImplementedError
 
     def new_id(self) -> str:
-        """Return a native id for a record that has none."""
+        """Return a native id for a record that has none. A fold that names all records needs
+        none."""
         raise NotImplementedError
 
     def annotate(self, fields: AllFields) -> None:

@@ -2,12 +2,12 @@
 
 Knows SQLite, and no agent's tables. A database belongs to a program that may be writing to it right
 now: it is never written to, no file is made beside it, and it is never held for longer than a read.
-What was committed a moment ago is often still in the write-ahead log (`-wal`) next to the file, so
-both are read, and a source is as large and as new as the two together.
+Recent commits are often still in the write-ahead log (`-wal`) next to the file. So both are read,
+and the size and time of a source are those of the two together.
 
-What an adapter does with this: one table that is only added to gives the records, named by rowid,
-which is also the position; rows of other tables are given beside them (`Record.sidecar`), and are
-recognized by the carry when they are given again.
+An adapter takes its records from one table that only grows: the rowid names a record and is the
+position. Rows of other tables come along as sidecars (`Record.sidecar`); the carry recognizes those
+that were read before.
 """
 
 from __future__ import annotations
@@ -159,13 +159,14 @@ def reading(path: str) -> Iterator[apsw.Connection]:
 
 
 def _open(path: str, stack: ExitStack) -> tuple[apsw.Connection, Any]:
-    """A connection, and what must still be so after the read when nobody else is kept from writing.
+    """Return a connection, and the file's state that must be the same after the read, if that
+    connection does not lock the file.
 
-    A log with its index is read in place, the index without changing it. A log without an index has
-    no writer: SQLite would have to make one, so both are copied first. A database with no log, of a
-    kind that would have one, has no writer either, and is read as a file that does not change; one
-    of the older kind is locked for reading, as SQLite does by itself. Where its writer has died in
-    the middle of something, that must be taken back first, which is done in a copy.
+    - A write-ahead log with its index: read in place, without changing the index.
+    - A log without an index has no writer, and SQLite would create the index: both are copied.
+    - A database in WAL mode without a log has no writer: read as a file that does not change.
+    - A database with a rollback journal: SQLite locks it for the read. If its writer died within a
+      transaction, that has to be undone, which is done in a copy.
     """
     log, index = _stat(path + "-wal"), _stat(path + "-shm")
     if log is not None and index is not None:

@@ -364,8 +364,8 @@ def fork(
 def recover(store: SessionStore, mark: Mark, dry_run: bool, is_json: bool) -> None:
     """Mark the sessions whose process died.
 
-    What runs on another machine is shown when it has been silent for minutes, and marked when it
-    has been for a day. With --json an array (docs/json.md).
+    A session on another machine is listed after minutes without a new record, and marked after a
+    day without one. With --json an array (docs/json.md).
     """
     found = liveness.stale(store) if dry_run else liveness.recover(store, mark=mark)
     if is_json:

@@ -17,8 +17,9 @@ NOTICE = (
 # (one alone may belong to a word or an emoji), selectors of variants except those of emoji. `clean`
 # has removed the rest.
 _UNSEEN = (
-    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\u3164\ufe00-\ufe0d\uffa0\ufff0-\ufff8"
-    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0080-\U000e0fff]|[\u200c\u200d]{2,}|[\ufe0e\ufe0f]{2,}"
+    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\u3164"
+    "\ufe00-\ufe0d\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0080-\U000e0fff]|[\u200c\u200d]{2,}|[\ufe0e\ufe0f]{2,}"
 )
 _FENCE = re.compile(r"<(?=/?recorded\b)", re.IGNORECASE)
 # Blanks of one line only: it is linear.

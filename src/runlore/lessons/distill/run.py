@@ -1,8 +1,8 @@
-"""Distill lessons from a store: ask, check, judge, and put down what is proven as proposals.
+"""Distill lessons from a store: ask, check, judge, and store the proven answers as proposals.
 
-Each question is asked once for the same evidence. What was asked, and the tokens it took, is
-recorded in `distilled.jsonl` in runlore's home; the tokens of a day are bounded. Everything that is
-sent was redacted when it was stored. Nothing is approved here.
+Each question is asked once for the same evidence. `distilled.jsonl` in runlore's home records each
+question with the tokens it used; the tokens of a day are bounded. Everything that is sent was
+redacted when it was stored. Nothing is approved here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A test that fails and then passes, with nothing done in between but to run it again.
 
-Where skills are attempted, a pass after a failure is the work of a new attempt.
+Sessions that attempt a skill are left out: there a pass is the result of the next attempt.
 """
 
 from __future__ import annotations

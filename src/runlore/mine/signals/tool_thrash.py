@@ -17,7 +17,9 @@ def mine(case: Case, _: Fleet) -> Iterator[Signal]:
                 type="tool_thrash",
                 polarity="problem",
                 uid=case.uid,
-                locus=ToolErrorLocus(str(error.action), error.signature.fingerprint, error.tool),
+                locus=ToolErrorLocus(
+                    error.signature.fingerprint, action=str(error.action), tool=error.tool
+                ),
                 what=f"{error.tool}: {error.signature.template}",
                 seqs=error.seqs[:MIN_ERRORS],
                 magnitude=error.count,

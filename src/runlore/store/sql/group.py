@@ -17,12 +17,13 @@ class PutGroup:
         stored of them is from an earlier reading."""
 
     def forget(self) -> None:
-        """Ask anew for what is still to be put: something that no plan knows of was written."""
+        """Ask the database anew for the batches still to be put, because something was written
+        that no plan knows of."""
         if self.known is not None:
             self.known.forget()
 
     def forget_source(self, agent: str, path: str) -> None:
-        """The same, after a source was changed that is not put any more."""
+        """Forget the batches of a source that will not be put, and ask anew for the others."""
         if self.known is not None:
             self.known.pending = {
                 key: batch

@@ -1,7 +1,7 @@
 """Sources that are read again as a whole.
 
-They were written anew, are derived by a newer adapter, or are outranked by another source. What is
-stored is taken out or marked first. Then the batches are put like any others. `Known.renumberings`
+They were rewritten, are derived by a newer adapter, or are outranked by another source. Stored
+events are removed or marked first. Then the batches are put like any others. `Known.renumberings`
 has the numbers that events had, and `Known.unread` the sessions that this reading has not reached.
 """
 

@@ -63,12 +63,11 @@ class Lineage:
         return len(stale)
 
     def _family(self, uids: Collection[str]) -> list[int]:
-        """Return the numbers of all sessions with copies that these come from, that come from
-        these, or that come from the same ones.
+        """Return the numbers of all sessions with copies that are related to these: ancestors,
+        descendants, and descendants of the same ancestors.
 
-        The age of a session depends on those that it comes from, and the agent may say that a
-        session comes from another one than the one that has its events. Where that one is not
-        stored, any session may have the events.
+        The age of a session depends on its ancestors. The ancestor that the agent names may not be
+        the session that has the events. If that ancestor is not stored, any session may have them.
         """
         numbers = {number for (number,) in self._db.all(_ORPHANS)}
         names, new = set(uids), set(uids)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ...adapters import Facts, Position
+from ...adapters import Facts
 from ...errors import StoreError
 from ...model import BLOCK, SCHEMA_VERSION, SessionEvent, format_time
 from ...timeline import Tally, merge
@@ -185,13 +185,6 @@ class SqlMaintenance(ABC):
             for table in ("records", "skips", "aliases"):
                 known = "select number from sources union all select source from streams"
                 self.db.execute(f"delete from {table} where source not in ({known})")
-
-    def set_position(self, number: int, position: Position) -> None:
-        sql = 'update sources set "offset" = ?, head = ?, tail = ?, records = ? where number = ?'
-        with self.db.transaction(), self.db.translate_errors():
-            self.db.execute(
-                sql, (position.offset, position.head, position.tail, position.records, number)
-            )
 
     def restore_session(self, number: int, uid: str) -> None:
         flavor, _, native_id = uid.partition(":")

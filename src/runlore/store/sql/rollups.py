@@ -264,10 +264,9 @@ class Rollups:
         }
 
     def _rollups_in(self, chosen: CallFilter) -> tuple[str, list[Any]]:
-        """Return the rollups of a period as a table, and its values.
+        """Return the rollups of a period as an SQL table, and the values of its placeholders.
 
-        Where the period begins or ends inside a slot, the rollups of this part are computed from
-        the calls.
+        A period that begins or ends inside a slot gets the rollups of that part from the calls.
         """
         since, until = _slot(chosen.since, up=True), _slot(chosen.until, up=False)
         if since is None and until is None:

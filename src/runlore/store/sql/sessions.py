@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -30,7 +30,7 @@ from ..rows import (
     read_briefly,
     read_row,
 )
-from ..segments import unpack, unpack_records
+from ..segments import unpack
 from ..session_line import SessionLine
 from ..values import Marks
 from .database import Database
@@ -278,19 +278,6 @@ class SqlSessions:
         )
         row = self.db.one(sql, (session, seq // BLOCK))
         return None if row is None else (row[0], event.record)
-
-    def native_records(
-        self, source_path: str, first: int = 0, last: int | None = None
-    ) -> Iterator[tuple[int, int, bytes]]:
-        sql = (
-            "select r.first, r.length, r.body from records r join sources s on s.number = r.source"
-            " where s.path = ? and r.first + r.count > ? and r.first <= ? order by r.first"
-        )
-        for start, length, body in self.db.all(sql, (source_path, first, high(last))):
-            lines = (record for record in unpack_records(body, length) if record.sidecar is None)
-            for number, record in enumerate(lines, start):
-                if first <= number <= high(last):
-                    yield number, record.offset, record.data
 
     def mark(self, uid: str, marks: Marks) -> None:
         with self.db.transaction():

@@ -20,6 +20,7 @@ from ..rows import CUT
 from ..segments import SEGMENT_BYTES, unpack, unpack_records
 from ..values import STALE_COPIES, Resume, SourceState, StreamState, Tail
 from .database import Database
+from .filters import high
 from .group import PutGroup
 from .totals import SqlTotals
 
@@ -132,6 +133,19 @@ class SqlSources:
         ):
             yield from unpack_records(body, length)
 
+    def native_records(
+        self, source_path: str, first: int = 0, last: int | None = None
+    ) -> Iterator[tuple[int, int, bytes]]:
+        sql = (
+            "select r.first, r.length, r.body from records r join sources s on s.number = r.source"
+            " where s.path = ? and r.first + r.count > ? and r.first <= ? order by r.first"
+        )
+        for start, length, body in self.db.all(sql, (source_path, first, high(last))):
+            lines = (record for record in unpack_records(body, length) if record.sidecar is None)
+            for number, record in enumerate(lines, start):
+                if first <= number <= high(last):
+                    yield number, record.offset, record.data
+
     def count_records(self, source: int) -> int:
         (count,) = self.db.one(
             "select coalesce(sum(count), 0) from records where source = ?", (source,)
@@ -231,6 +245,13 @@ class SqlSources:
                 tuple(row[name] for name in self.db.source_key),
             )[0]
         )
+
+    def set_position(self, number: int, position: Position) -> None:
+        sql = 'update sources set "offset" = ?, head = ?, tail = ?, records = ? where number = ?'
+        with self.db.transaction(), self.db.translate_errors():
+            self.db.execute(
+                sql, (position.offset, position.head, position.tail, position.records, number)
+            )
 
     def move(self, number: int, source: Source) -> None:
         with self.db.transaction():

@@ -48,7 +48,7 @@ def backup(db: SqliteDatabase, path: Path, step: Callable[[int, int], None] | No
 def new_backup(path: Path) -> Iterator[Path]:
     """Give a temporary name for a backup. When it is complete, it takes the place of `path`.
 
-    What backups that were killed left in the folder is removed. Raises StoreError.
+    Files that killed backups left in the folder are removed. Raises StoreError.
     """
     if path.exists() and not path.is_file():
         raise StoreError(f"{path}: is not a file")
