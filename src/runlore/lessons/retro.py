@@ -138,11 +138,11 @@ def look_back(
 ) -> Retro:
     """Return the retrospective of some cases, compared with those of as many days before."""
     work = [case for case in cases if case.is_work]
-    main = [case for case in work if not case.is_subagent]
+    main = _without_subagents(work)
     by_uid = {case.uid: case for case in work}
     problems = [pattern for pattern in find_patterns(cases) if pattern.polarity == "problem"]
     known = _approved_lessons(lessons)
-    old = [case for case in earlier if case.is_work and not case.is_subagent]
+    old = _without_subagents(case for case in earlier if case.is_work)
     paid = _find_paid(cases, work, main)
     return Retro(
         since=since,
@@ -162,6 +162,10 @@ def look_back(
         skills=skills,
         waiting=sum(lesson.status == "proposed" for lesson in lessons),
     )
+
+
+def _without_subagents(cases: Iterable[Case]) -> list[Case]:
+    return [case for case in cases if not case.is_subagent]
 
 
 def _find_worst(problems: Iterable[Pattern], known: list[Lesson]) -> list[Suggestion]:

@@ -299,6 +299,7 @@ class _Search:
         is_loose: bool = False,
     ) -> list[Hit]:
         """Return the best sessions whose text proves the match."""
+        # One function, because both passes share the proofs and the places that are left.
         proofs: dict[int, _Proof] = {}
         injected: dict[int, _Proof] = {}
 
@@ -439,6 +440,7 @@ class _Search:
 
         None if it turns out not to match, or if that takes more than `most` proofs.
         """
+        # One function, because each step needs the words that the one before it left unproven.
         self.is_cut_short = False
         lacks = {n for n, word in enumerate(words) if not of_session(word.segments, session)}
         # The index proves that a word is in the session. For a phrase, or a word in an event that

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -80,24 +81,11 @@ def renumber(delta: Delta, numbers: dict[int, int], taken: set[int], fresh: int)
     A native id that had a number keeps it, unless it is `taken`. The others are numbered in the
     block `fresh`.
     """
-    number: dict[int, int] = {}
-    for h, row in zip(delta.natives, delta.rows, strict=True):
-        known = numbers.get(h)
-        number[row[SEQ]] = fresh * BLOCK + row[SEQ] if known is None or known in taken else known
-        taken.add(number[row[SEQ]])
+    number = _new_numbers(delta, numbers, taken, fresh)
     parent_of = {row[SEQ]: row[PARENT] for row in delta.rows}
     all_bodies = bodies_of(delta)
     order = sorted(range(len(delta.rows)), key=lambda n: number[delta.rows[n][SEQ]])
-    rows: list[list[Any]] = []
-    for n in order:
-        made = list(delta.rows[n])
-        seq, parent = number[made[SEQ]], made[PARENT]
-        # The parent may be one of the new ones and lie behind: then the one before it is the
-        # parent.
-        while parent is not None and number.get(parent, seq) >= seq:
-            parent = parent_of.get(parent)
-        made[SEQ], made[PARENT] = seq, None if parent is None else number[parent]
-        rows.append(made)
+    rows = [_renumber_row(delta.rows[n], number, parent_of) for n in order]
     segments = pack(rows, [all_bodies[n] for n in order], None)
     place = {n: at for at, n in enumerate(order)}
     return msgspec.structs.replace(
@@ -109,3 +97,30 @@ def renumber(delta: Delta, numbers: dict[int, int], taken: set[int], fresh: int)
         originals=[(place[n], h) for n, h in delta.originals],
         twins=[(place[n], h) for n, h in delta.twins],
     )
+
+
+def _new_numbers(
+    delta: Delta, numbers: dict[int, int], taken: set[int], fresh: int
+) -> dict[int, int]:
+    """Return the new number of each event by its present one, and add the new ones to `taken`."""
+    number: dict[int, int] = {}
+    for native, row in zip(delta.natives, delta.rows, strict=True):
+        known = numbers.get(native)
+        number[row[SEQ]] = fresh * BLOCK + row[SEQ] if known is None or known in taken else known
+        taken.add(number[row[SEQ]])
+    return number
+
+
+def _renumber_row(
+    row: Sequence[Any], number: dict[int, int], parent_of: dict[int, int | None]
+) -> list[Any]:
+    """Return a row with its new number, linked to its nearest ancestor with a lower one.
+
+    A new event has a higher number than a known one, even if it comes before it.
+    """
+    seq, parent = number[row[SEQ]], row[PARENT]
+    while parent is not None and number.get(parent, seq) >= seq:
+        parent = parent_of.get(parent)
+    renumbered = list(row)
+    renumbered[SEQ], renumbered[PARENT] = seq, None if parent is None else number[parent]
+    return renumbered

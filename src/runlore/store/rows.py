@@ -128,6 +128,7 @@ def make_row(
     twin: int | None = None,
 ) -> list[Any]:
     """Return an event as a row that has no place for its body yet."""
+    # Long, because each field of an event is named here once.
     usage, ts = event.usage, event.ts
     rest = Rest(
         event.role,

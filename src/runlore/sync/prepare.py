@@ -258,6 +258,7 @@ class Preparer:
         self, job: Job, reading: Reading, followed: Mapping[str, str | None], secrets: Secrets
     ) -> list[Delta]:
         """Return what the part adds to each session."""
+        # One loop, because it runs once for each event.
         normalized, flavor = reading.normalized, job.source.agent
         deltas = {
             uid: DeltaBuilder(uid, self._cleaner.clean_facts(facts), job.resume.streams.get(uid))

@@ -71,16 +71,7 @@ def match_ids(
     subagent started it: later ones wait for it, or write to it. For a subagent that is left the
     calls that come into question are given, or None for all of them.
     """
-    by_id: dict[str, list[int]] = {}
-    naming: dict[str, int] = {}
-    for pair in calls:
-        if pair.call is None:
-            continue
-        if pair.call.call_id is not None:
-            by_id.setdefault(pair.call.call_id, []).append(pair.call.seq)
-        for event in (pair.call, pair.result, *pair.others):
-            for uid in event.refs if event is not None else ():
-                naming.setdefault(uid, pair.call.seq)
+    by_id, naming = _index_calls(calls)
     pairs: list[Pair] = []
     open_: dict[str, frozenset[int] | None] = {}
     for uid, call_id in recorded.items():
@@ -95,6 +86,21 @@ def match_ids(
         elif seqs or call_id is None:
             open_[uid] = frozenset(seqs) or None
     return pairs, open_
+
+
+def _index_calls(calls: Iterable[ToolCall]) -> tuple[dict[str, list[int]], dict[str, int]]:
+    """Return the calls by their id, and the first call that names each session."""
+    by_id: dict[str, list[int]] = {}
+    naming: dict[str, int] = {}
+    for pair in calls:
+        if pair.call is None:
+            continue
+        if pair.call.call_id is not None:
+            by_id.setdefault(pair.call.call_id, []).append(pair.call.seq)
+        for event in (pair.call, pair.result, *pair.others):
+            for uid in event.refs if event is not None else ():
+                naming.setdefault(uid, pair.call.seq)
+    return by_id, naming
 
 
 def match_prompts(calls: Iterable[AgentCall], subagents: Iterable[Subagent]) -> list[Pair]:

@@ -132,21 +132,7 @@ def report(
     Blocks are whole: their calls before `since` and after `until` count too.
     """
     chosen, zone = chosen or CallFilter(), zone or Zone()
-    if by == "block":
-        hours = _hours(store, chosen)
-        rows = [block.row for block in _blocks(hours) if _is_in(block, chosen)]
-        if chosen.since is None and chosen.until is None:
-            rows += [row_of(None, one) for one in hours if one.keys[0] is None]
-    elif by in ("day", "week", "month"):
-        rows = merged(
-            (_period(by, one.keys[0]), one)
-            for one in store.ledger.sum(["day"], chosen, _spans(store, zone, chosen))
-        )
-    else:
-        # A session without a machine was run on this one.
-        unnamed = store.own_machine if by == "machine" else None
-        rows = merged((one.keys[0] or unnamed, one) for one in store.ledger.sum([by], chosen))
-    rows = _ordered(rows, order or ("key" if by in _IN_TIME else "cost"))
+    rows = _ordered(_rows(store, by, chosen, zone), order or ("key" if by in _IN_TIME else "cost"))
     return Report(
         by=by,
         timezone=zone.name,
@@ -154,6 +140,21 @@ def report(
         total=total(rows),
         alone=_without_subagents(store, chosen) if by == "session" else {},
     )
+
+
+def _rows(store: Store, by: str, chosen: CallFilter, zone: Zone) -> list[Row]:
+    if by == "block":
+        hours = _hours(store, chosen)
+        rows = [block.row for block in _blocks(hours) if _is_in(block, chosen)]
+        if chosen.since is None and chosen.until is None:
+            rows += [row_of(None, one) for one in hours if one.keys[0] is None]
+        return rows
+    if by in ("day", "week", "month"):
+        days = store.ledger.sum(["day"], chosen, _spans(store, zone, chosen))
+        return merged((_period(by, one.keys[0]), one) for one in days)
+    # A session without a machine was run on this one.
+    unnamed = store.own_machine if by == "machine" else None
+    return merged((one.keys[0] or unnamed, one) for one in store.ledger.sum([by], chosen))
 
 
 def _without_subagents(store: Store, chosen: CallFilter) -> dict[str | None, Alone]:

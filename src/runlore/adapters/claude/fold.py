@@ -264,6 +264,7 @@ class ClaudeFold(Fold[State]):
 
     def begin_line(self, line: Line, session: SessionState | None = None, key: str = "") -> None:
         """Make this line the current one, in the session that it belongs to."""
+        # One function, because it runs once for each line.
         state = self.state
         if session is None:
             session, key = self.session_of(line)

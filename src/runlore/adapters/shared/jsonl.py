@@ -148,7 +148,8 @@ class JsonlAdapter(Adapter):
     def _lines(
         self, source: Source, file: typing.IO[bytes], offset: int
     ) -> Generator[Record, None, tuple[bytes, int]]:
-        """Yield the lines of a file; return what follows the last of them, and where it begins."""
+        """Yield the lines of a file; return the bytes after the last of them, and their offset."""
+        # One loop, because every byte of every transcript passes through it.
         begun: list[bytes] = []  # The pieces of a line whose end has not come yet.
         held = 0  # Their length, and that of what was not kept of them.
         while chunk := file.read(CHUNK_BYTES):

@@ -422,12 +422,7 @@ def cost(store: Store, config: Config, args: arguments.Usage, place: Place | Non
     rows = made.rows[::-1] if args.by in ("day", "week", "month", "block") else made.rows
     start = resume(place, [row.key or "" for row in rows]) if place else 0
     total = made.total
-    hints = [f"{total.unpriced} calls have no price"] if total.unpriced else []
-    hints += (
-        [f"{total.fuzzy} calls have the price of a model with a like name"] if total.fuzzy else []
-    )
-    if total.recorded:
-        hints.append(f"{total.recorded} calls cost what their agent recorded: no price is known")
+    hints = _price_hints(total)
     if not rows:
         _check_agent(chosen.agent)
         hints += ["no call matches", *_nothing(store, config)]
@@ -437,6 +432,16 @@ def cost(store: Store, config: Config, args: arguments.Usage, place: Place | Non
         about={"by": args.by, "total": len(rows), **_totals(total)},
         hints=hints,
     )
+
+
+def _price_hints(total: usage.Row) -> list[str]:
+    """Return what is not exact about the price of some calls."""
+    hints = [
+        (total.unpriced, "calls have no price"),
+        (total.fuzzy, "calls have the price of a model with a like name"),
+        (total.recorded, "calls cost what their agent recorded: no price is known"),
+    ]
+    return [f"{number} {words}" for number, words in hints if number]
 
 
 def _row(store: Store, at: int, row: usage.Row, made: usage.Report) -> Entry:
