@@ -167,6 +167,26 @@ def test_every_room_is_on_the_tour() -> None:
     assert not (rooms | shared) - mentioned
 
 
+def test_every_name_on_the_tour_exists() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    names = {
+        name
+        for name in re.findall(r"`([A-Za-z_][\w./]*)`", page)
+        if not name.islower() or not name.isalpha()
+    }
+    assert len(names) > 100
+    assert not {name for name in names if not is_on_the_tour(name)}
+
+
+@pytest.mark.parametrize(
+    "name",
+    "lost_name Adapter.lost_name model.LostName sync.pipeline.lost_name sync.lost_name.sync"
+    " store.digests.lost_name shared/lost_name.py lost_name/".split(),
+)
+def test_a_name_that_is_gone_is_not_on_the_tour(name: str) -> None:
+    assert not is_on_the_tour(name)
+
+
 def test_every_command_is_documented() -> None:
     page = (ROOT / "docs/commands.md").read_text().splitlines()
     assert not [path for path, _ in docs.commands() if f"## {path}" not in page]
@@ -405,6 +425,81 @@ def defined_names(tree: ast.Module) -> Iterator[str]:
             for part in ast.walk(target):
                 if isinstance(part, ast.Name) and part.id.isupper():
                     yield part.id
+
+
+def is_on_the_tour(name: str) -> bool:
+    """Return True for a name that exists, as pages write it: the end of the path of a file or
+    folder, a module, or something that a module, a class or a part of the store has."""
+    if "/" in name or name.endswith(".py"):
+        return (ROOT / name).exists() or f"/{name.strip('/')}" in ends_of_paths()
+    room, *parts = name.split(".")
+    if room == "store" and parts and (contract := contract_of(parts[0])):
+        return {contract, *parts[1:]} <= {contract} | members_of(contract)
+    return name in dotted_names()
+
+
+@cache
+def ends_of_paths() -> set[str]:
+    paths = {path.relative_to(SRC).parts for file in FILES for path in (file, file.parent)}
+    paths |= {path.relative_to(SRC).parts for path in SRC.rglob("migrations")}
+    return {"/" + "/".join(parts[n:]) for parts in paths for n in range(len(parts))}
+
+
+@cache
+def dotted_names() -> set[str]:
+    """Modules by all parts of their paths, with what they define, and members of classes."""
+    names: set[str] = set()
+    for file in FILES:
+        path = file.relative_to(SRC).with_suffix("").parts
+        ends = [".".join(path[a:b]) for a in range(len(path)) for b in range(a + 1, len(path) + 1)]
+        names.update(ends)
+        names.update(name for name in defined_names(tree_of(file)) if name.isupper())
+        for node in tree_of(file).body:
+            if name := defined_name(node):
+                names |= {name, *(f"{end}.{name}" for end in ends)}
+            if isinstance(node, ast.ClassDef):
+                members = {f"{node.name}.{member}" for member in members_of(node.name)}
+                names |= members.union(f"{end}.{member}" for end in ends for member in members)
+                names |= members_of(node.name)
+    return names
+
+
+def defined_name(node: ast.stmt) -> str | None:
+    """The name that a statement of a module or a class defines."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return node.name
+    target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+    return target.id if isinstance(target, ast.Name) else None
+
+
+def members_of(name: str) -> set[str]:
+    """The methods and fields of classes of this name, and of those that they derive from."""
+    return {
+        member
+        for one in {name, *bases_of(name)}
+        for node in classes_of_all_files().get(one, ())
+        for part in node.body
+        if (member := defined_name(part))
+    }
+
+
+@cache
+def classes_of_all_files() -> dict[str, list[ast.ClassDef]]:
+    """Classes by name. Several rooms may have one of the same name."""
+    named: dict[str, list[ast.ClassDef]] = {}
+    for file in FILES:
+        for node in tree_of(file).body:
+            if isinstance(node, ast.ClassDef):
+                named.setdefault(node.name, []).append(node)
+    return named
+
+
+def contract_of(part: str) -> str | None:
+    """The name of the contract of a part of a store; None if there is no such part."""
+    for node in classes()["Store"].body:
+        if isinstance(node, ast.FunctionDef) and node.name == part and node.returns:
+            return ast.unparse(node.returns)
+    return None
 
 
 @cache

@@ -275,6 +275,27 @@ _OFFSET = click.option(
 )
 
 
+def limit_option(what: str, default: int) -> Callable[[Decorated], Decorated]:
+    """Return the option -n/--limit of a command that lists so many of something."""
+    return click.option(
+        "-n",
+        "--limit",
+        type=click.IntRange(1),
+        default=default,
+        metavar="N",
+        help=f"Maximum number of {what} (default {default}).",
+    )
+
+
+least_option = click.option(
+    "--least",
+    type=click.IntRange(1),
+    default=2,
+    metavar="N",
+    help="Minimum number of sessions (default 2).",
+)
+
+
 def skipped() -> int:
     """Return the number of items to leave out (--offset) before a limit applies."""
     choice = selection()

@@ -12,10 +12,10 @@ from ... import model as api
 from ...model import Usage
 from .. import Normalized, Record, Source
 from ..shared import calls
-from ..shared.fold import keep, load
+from ..shared.fold import load
 from ..shared.jsonl import parse
 from ..shared.pick import clean, identifier, moment, number, pick, time_of
-from ..shared.stream import CALLS, Call, Entries, EntryFold
+from ..shared.stream import Call, Entries, EntryFold
 from ..shared.tools import blob_reference, is_test_run, one_line, text_of
 
 CARRY = 1
@@ -341,24 +341,8 @@ class Reader(EntryFold[Thread]):
         name = pick(block, "name", of=str) or "unknown"
         found = calls.describe(name, block.get("input"), calls.action_of(name, ACTIONS))
         call_id = identifier(block.get("id"))
-        self.emit(
-            found.kind,
-            found.body,
-            "tool_use",
-            found.summary,
-            "assistant",
-            found.tool,
-            call_id,
-            found.action,
-            files=found.files,
-        )
-        if call_id:
-            keep(
-                self.state.calls,
-                call_id,
-                Call(found.tool, found.action, found.kind == "test_run"),
-                CALLS,
-            )
+        self.emit_call(found, "tool_use", call_id)
+        self.remember_call(call_id, found)
 
     def result(self, block: dict[str, Any]) -> None:
         call_id = identifier(block.get("toolUseID")) or identifier(block.get("tool_use_id"))

@@ -273,10 +273,9 @@ class Reader(SessionFold[Memory]):
         action = action_of(name.lower(), ACTIONS)
         found = describe(name, call.get("arguments") if isinstance(call, dict) else call, action)
         own = identifier(pick(call, "tool_call_id", of=str)) or str(n)
-        self.emit(
-            found.kind, found.body, "tool_call", found.summary, "assistant", found.tool,
-            f"{self.native_id}/{own}", found.action,
-            part=2 + n, files=found.files, model=model, is_sidechain=self.is_side,
+        self.emit_call(
+            found, "tool_call", f"{self.native_id}/{own}",
+            part=2 + n, model=model, is_sidechain=self.is_side,
         )  # fmt: skip
 
     def results(self, value: dict[str, Any]) -> None:

@@ -178,11 +178,7 @@ class Reader(ClineFold[Memory]):
     def call(self, block: dict[str, Any]) -> None:
         found = words.describe(block.get("name"), block.get("input"))
         call_id = (pick(block, "id", of=str) or f"{self.native_id}#{self.count}")[:200]
-        self.emit(
-            found.kind, found.body, "tool_use", found.summary, "assistant", found.tool, call_id,
-            found.action, files=found.files,
-            model=self.state.model,
-        )  # fmt: skip
+        self.emit_call(found, "tool_use", call_id, model=self.state.model)
         keep(
             self.state.uses,
             call_id,

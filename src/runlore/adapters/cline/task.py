@@ -276,11 +276,8 @@ class Task(ClineFold[Memory]):
             return
         if not self.native_id:
             self.new_id()
-        self.emit(
-            found.kind, found.body, f"{pick(value, 'type', of=str) or 'say'}/{word}", found.summary,
-            "assistant", found.tool,
-            self.native_id, found.action, files=found.files, model=self.state.model,
-        )  # fmt: skip
+        native = f"{pick(value, 'type', of=str) or 'say'}/{word}"
+        self.emit_call(found, native, self.native_id, model=self.state.model)
         if name not in words.ASKS:
             self.state.open.append(
                 Call(self.native_id, found.tool, found.action, found.kind == "test_run")
@@ -497,17 +494,7 @@ class Task(ClineFold[Memory]):
             return
         found = words.describe(name, given)
         call_id = use[:200] if use else f"{self.native_id or self.session()}#{self.count}"
-        self.emit(
-            found.kind,
-            found.body,
-            "tool_use",
-            found.summary,
-            "assistant",
-            found.tool,
-            call_id,
-            found.action,
-            files=found.files,
-        )
+        self.emit_call(found, "tool_use", call_id)
         call = Call(call_id, found.tool, found.action, found.kind == "test_run")
         keep(self.state.uses, call_id, call, CALLS)
         self.state.open.append(call)

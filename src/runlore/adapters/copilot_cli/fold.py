@@ -18,7 +18,7 @@ from .. import Facts, Normalized, Source
 from ..shared.calls import build_result, describe, opened
 from ..shared.fold import keep, load
 from ..shared.pick import identifier, pick
-from ..shared.stream import CALLS, REPEATS, Call, SessionFold, State
+from ..shared.stream import REPEATS, Call, SessionFold, State
 from . import words
 from .tokens import Counts
 
@@ -152,24 +152,8 @@ class CopilotFold(SessionFold[Log]):
         found = describe(
             name, args, words.action(name, args, pick(request, "mcpServerName", of=str) is not None)
         )
-        self.emit(
-            found.kind,
-            found.body,
-            "tool_call",
-            found.summary,
-            role,
-            found.tool,
-            call_id,
-            found.action,
-            files=found.files,
-        )
-        if call_id is not None:
-            keep(
-                self.state.calls,
-                call_id,
-                Call(found.tool, found.action, found.kind == "test_run"),
-                CALLS,
-            )
+        self.emit_call(found, "tool_call", call_id, role)
+        self.remember_call(call_id, found)
 
     def called(self, call_id: str | None) -> Call:
         return self.state.calls.get(identifier(call_id) or "") or Call("unknown", "other")

@@ -7,9 +7,9 @@ from typing import Any
 
 from .. import Source
 from ..shared.calls import build_result
-from ..shared.fold import REFUSALS, decode, keep, load
+from ..shared.fold import REFUSALS, decode, load
 from ..shared.pick import clean, identifier, pick
-from ..shared.stream import CALLS, Call, SessionFold, State
+from ..shared.stream import Call, SessionFold, State
 from ..shared.tools import blob_reference, text_of
 from . import words
 from .bubbles import ABOVE
@@ -157,24 +157,8 @@ class Reader(SessionFold[State]):
 
     def call(self, name: Any, given: Any, call: Any) -> None:
         found, call_id = words.call(name, given), identifier(call)
-        self.emit(
-            found.kind,
-            found.body,
-            "tool-call",
-            found.summary,
-            "assistant",
-            found.tool,
-            call_id,
-            found.action,
-            files=found.files,
-        )
-        if call_id is not None:
-            keep(
-                self.state.calls,
-                call_id,
-                Call(found.tool, found.action, found.kind == "test_run"),
-                CALLS,
-            )
+        self.emit_call(found, "tool-call", call_id)
+        self.remember_call(call_id, found)
 
     def result(self, block: dict[str, Any], message: Any) -> None:
         call_id = identifier(block.get("toolCallId")) or identifier(block.get("tool_use_id"))

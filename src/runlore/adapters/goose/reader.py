@@ -15,10 +15,10 @@ from ... import model as api
 from ...model import Usage
 from .. import Normalized, Record, Source
 from ..shared import calls
-from ..shared.fold import keep, load, with_rank
+from ..shared.fold import load, with_rank
 from ..shared.jsonl import parse, to_json
 from ..shared.pick import clean, identifier, moment, number, pick, time_of
-from ..shared.stream import CALLS, Call, Entries, EntryFold
+from ..shared.stream import Call, Entries, EntryFold
 from ..shared.tools import blob_reference, key_values, one_line, text_of
 from . import is_file
 
@@ -335,15 +335,10 @@ class Reader(EntryFold[Log]):
             tool, args, action_of(tool, args, pick(block, "_meta", "goose_extension", of=str))
         )
         call_id = identifier(block.get("id"))
-        body = text_of(given["error"]) if "error" in given else call.body
-        self.emit(
-            call.kind, body, "toolRequest", call.summary, "assistant", call.tool, call_id,
-            call.action, files=call.files,
-            is_error="error" in given,
-        )  # fmt: skip
-        if call_id:
-            remembered = Call(call.tool, call.action, call.kind == "test_run")
-            keep(self.state.calls, call_id, remembered, CALLS)
+        if "error" in given:
+            call.body = text_of(given["error"])
+        self.emit_call(call, "toolRequest", call_id, is_error="error" in given)
+        self.remember_call(call_id, call)
 
     def result(self, block: dict[str, Any]) -> None:
         call_id = identifier(block.get("id"))

@@ -295,13 +295,8 @@ class Reader(EntryFold[Run]):
             if name in self.state.calls:
                 keep(self.state.again, name, f"~{own.rpartition('/')[2]}", CALLS)
             self.native_id = name + self.state.again.get(name, "")
-            remembered = Call(call.tool, call.action, call.kind == "test_run")
-            keep(self.state.calls, name, remembered, CALLS)
-        self.emit(
-            call.kind, call.body, native, call.summary, "assistant", call.tool, call_id,
-            call.action,
-            0 if call_id else LOOSE + self.count, files=call.files,
-        )  # fmt: skip
+            self.remember_call(name, call)
+        self.emit_call(call, native, call_id, part=0 if call_id else LOOSE + self.count)
         self.native_id = own
 
     def answer(self, id_: Any, text: str, is_error: bool, native: str) -> None:

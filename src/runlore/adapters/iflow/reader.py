@@ -7,9 +7,9 @@ from typing import Any
 
 from .. import Normalized, Record, Source
 from ..gemini_cli import words
-from ..shared.fold import keep, load
+from ..shared.fold import load
 from ..shared.pick import identifier, pick, time_of
-from ..shared.stream import CALLS, Call, Entries, EntryFold
+from ..shared.stream import Call, Entries, EntryFold
 from ..shared.tools import one_line, text_of
 
 CARRY = 1
@@ -108,13 +108,8 @@ class Reader(EntryFold[Chat]):
         if call_id in self.state.calls:
             return
         call = words.describe(block.get("name"), block.get("input"))
-        self.emit(
-            call.kind, call.body, "tool_use", call.summary, "assistant", call.tool, call_id,
-            call.action, files=call.files,
-        )  # fmt: skip
-        if call_id:
-            remembered = Call(call.tool, call.action, call.kind == "test_run")
-            keep(self.state.calls, call_id, remembered, CALLS)
+        self.emit_call(call, "tool_use", call_id)
+        self.remember_call(call_id, call)
 
     def result(self, block: dict[str, Any]) -> None:
         call_id = identifier(block.get("tool_use_id"))

@@ -12,10 +12,10 @@ from ... import model as api
 from ...model import Usage
 from .. import Source
 from ..shared import calls
-from ..shared.fold import keep, load
+from ..shared.fold import load
 from ..shared.jsonl import parse
 from ..shared.pick import clean, identifier, pick
-from ..shared.stream import CALLS, Call, Entries, EntryFold
+from ..shared.stream import Call, Entries, EntryFold
 from . import words
 from .paths import owner_of
 
@@ -148,13 +148,8 @@ class LogFold(EntryFold[Log]):
 
     def call(self, call_id: Any, name: Any, given: Any, native: str) -> None:
         call, own = words.describe(name, given), identifier(call_id)
-        self.emit(
-            call.kind, call.body, native, call.summary, "assistant", call.tool, own, call.action,
-            files=call.files,
-        )  # fmt: skip
-        if own:
-            remembered = Call(call.tool, call.action, call.kind == "test_run")
-            keep(self.state.calls, own, remembered, CALLS)
+        self.emit_call(call, native, own)
+        self.remember_call(own, call)
 
     def result(self, call_id: Any, text: str, note: str, is_error: bool, native: str) -> None:
         """Add the result of a call; `note` is the program's text about it."""

@@ -16,10 +16,10 @@ from .. import Normalized, Record, Source
 from ..runlore.messages import exit_of, result_text, shown
 from ..runlore.usage import usage_of
 from ..shared import calls
-from ..shared.fold import keep, load
+from ..shared.fold import load
 from ..shared.jsonl import parse
 from ..shared.pick import clean, identifier, number, pick, time_of
-from ..shared.stream import CALLS, Call, SessionFold, State
+from ..shared.stream import Call, SessionFold, State
 from ..shared.tools import one_line, text_of
 
 CARRY = 1
@@ -212,13 +212,8 @@ class Reader(SessionFold[Chat]):
             given = pick(about, "raw_arguments", of=str) or given
         call = calls.describe(name, given, action)
         call_id = identifier(block.get("id"))
-        self.emit(
-            call.kind, call.body, "tool_use", call.summary, "assistant", call.tool, call_id,
-            call.action, files=call.files,
-        )  # fmt: skip
-        if call_id:
-            remembered = Call(call.tool, call.action, call.kind == "test_run")
-            keep(self.state.calls, call_id, remembered, CALLS)
+        self.emit_call(call, "tool_use", call_id)
+        self.remember_call(call_id, call)
 
     def result(self, block: dict[str, Any]) -> None:
         call_id = identifier(block.get("tool_use_id"))

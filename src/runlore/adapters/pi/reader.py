@@ -19,7 +19,7 @@ from .. import Normalized, Record, Skip, Source
 from ..shared import calls
 from ..shared.fold import keep, load
 from ..shared.pick import clean, identifier, moment, number, pick, time_of
-from ..shared.stream import CALLS, Call, Entries, EntryFold
+from ..shared.stream import Call, Entries, EntryFold
 from ..shared.tools import blob_reference, is_test_run, key_values, one_line, text_of
 
 CARRY = 1
@@ -216,13 +216,8 @@ class Reader(EntryFold[Tree]):
         name = pick(block, "name", of=str) or "unknown"
         call = calls.describe(name, block.get("arguments"), calls.action_of(name, ACTIONS))
         call_id = identifier(block.get("id"))
-        self.emit(
-            call.kind, call.body, "toolCall", call.summary, "assistant", call.tool, call_id,
-            call.action, files=call.files,
-        )  # fmt: skip
-        if call_id:
-            remembered = Call(call.tool, call.action, call.kind == "test_run")
-            keep(self.state.calls, call_id, remembered, CALLS)
+        self.emit_call(call, "toolCall", call_id)
+        self.remember_call(call_id, call)
 
     def result(self, message: dict[str, Any]) -> None:
         call_id = identifier(message.get("toolCallId"))

@@ -16,7 +16,7 @@ from ..gemini_cli import words
 from ..shared.fold import keep, load
 from ..shared.jsonl import parse
 from ..shared.pick import clean, identifier, pick, time_of
-from ..shared.stream import CALLS, Call, SessionFold, State
+from ..shared.stream import Call, SessionFold, State
 from ..shared.tools import text_of
 
 CARRY = 1
@@ -198,13 +198,8 @@ class ChatFold(SessionFold[Chat]):
     def call(self, given: dict[str, Any]) -> None:
         call = words.describe(given.get("name"), given.get("args"))
         call_id = identifier(given.get("id"))
-        self.emit(
-            call.kind, call.body, "functionCall", call.summary, "assistant", call.tool, call_id,
-            call.action, files=call.files,
-        )  # fmt: skip
-        if call_id:
-            remembered = Call(call.tool, call.action, call.kind == "test_run")
-            keep(self.state.calls, call_id, remembered, CALLS)
+        self.emit_call(call, "functionCall", call_id)
+        self.remember_call(call_id, call)
 
     def tool_result(self, value: dict[str, Any]) -> None:
         parts = pick(value, "message", "parts", of=list) or []

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from hashlib import blake2b
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, Unpack
 
 import msgspec
 
 from ...model import Relation, Usage
+from .calls import Described
 from .fold import AllFields, Fold, Stream, keep
 from .pick import clean, identifier
 from .tools import title_line
@@ -141,6 +142,28 @@ class SessionFold(Fold[S]):
     def annotate(self, fields: AllFields) -> None:
         if self.stream().relation == "subagent":
             fields["is_sidechain"] = True
+
+    def emit_call(
+        self,
+        call: Described,
+        native: str,
+        call_id: str | None,
+        role: str | None = "assistant",
+        part: int | str | None = None,
+        **fields: Unpack[AllFields],
+    ) -> str:
+        """Add a tool call of the current record, and return its native id."""
+        fields["files"] = call.files
+        return self.emit(
+            call.kind, call.body, native, call.summary, role, call.tool, call_id, call.action, part,
+            **fields,
+        )  # fmt: skip
+
+    def remember_call(self, call_id: str | None, call: Described) -> None:
+        """Remember a call for its result, if it has an id."""
+        if call_id:
+            remembered = Call(call.tool, call.action, call.kind == "test_run")
+            keep(self.state.calls, call_id, remembered, CALLS)
 
     def charge(self, used: Usage, model: str | None) -> str | None:
         """Add usage to the first event of the current record; return its native id, or None if the

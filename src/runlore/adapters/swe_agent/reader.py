@@ -262,11 +262,7 @@ class Reader(SessionFold[Memory]):
         call = describe(text, arguments(value.get("tool_calls")), opened)
         call_id = f"{self.native_id}#call"
         if action is not None:
-            self.emit(
-                call.kind, call.body, "action", call.summary, "assistant", call.tool, call_id,
-                call.action, part=1, files=call.files,
-                model=state.model,
-            )  # fmt: skip
+            self.emit_call(call, "action", call_id, part=1, model=state.model)
         if value.get("observation") is None:
             return
         output = text_of(value["observation"])

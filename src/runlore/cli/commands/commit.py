@@ -20,7 +20,7 @@ from ...search import QueryError, trace
 from ...store import Store
 from ...text.words import count
 from ..hits import WHOLE_EVENT, SessionWithEvents, event_lines, heads, session_fields
-from ..options import as_json, is_paged, no_pager, open_store, skipped
+from ..options import as_json, is_paged, limit_option, no_pager, open_store, skipped
 from ..output import note, one_line, page, paint, write_json
 
 
@@ -43,14 +43,7 @@ class CommitSessions(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command(help=__doc__)
 @click.argument("sha")
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1),
-    default=20,
-    metavar="N",
-    help="Maximum number of sessions (default 20).",
-)
+@limit_option("sessions", 20)
 @no_pager
 @as_json(CommitSessions, items="sessions", whole=WHOLE_EVENT)
 @click.pass_context

@@ -23,7 +23,16 @@ from ...mine import known_errors
 from ...store import Filter, Store
 from ...text.words import count
 from ..error_lines import KnownError, fix_lines, names_of, when
-from ..options import as_json, few_filters, is_paged, no_pager, open_store, skipped
+from ..options import (
+    as_json,
+    few_filters,
+    is_paged,
+    least_option,
+    limit_option,
+    no_pager,
+    open_store,
+    skipped,
+)
 from ..output import Column, note, one_line, page, paint, table, write_json
 
 MIN_WIDTH = 56
@@ -40,21 +49,8 @@ class RecurringErrors(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command(help=__doc__)
 @few_filters
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1),
-    default=20,
-    metavar="N",
-    help="Maximum number of errors (default 20).",
-)
-@click.option(
-    "--least",
-    type=click.IntRange(1),
-    default=2,
-    metavar="N",
-    help="Minimum number of sessions (default 2).",
-)
+@limit_option("errors", 20)
+@least_option
 @no_pager
 @as_json(RecurringErrors, items="errors")
 @click.pass_context

@@ -24,7 +24,7 @@ from ...search import QueryError, trace
 from ...store import SessionLine, Store
 from ...text.words import count
 from ..hits import repo, when
-from ..options import as_json, is_paged, no_pager, open_store, skipped
+from ..options import as_json, is_paged, limit_option, no_pager, open_store, skipped
 from ..output import Column, fit, note, one_line, page, paint, screen, table, title_of, write_json
 
 MIN_WIDTH = 12
@@ -59,14 +59,7 @@ class FileSessions(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command(help=__doc__)
 @click.argument("path")
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1),
-    default=20,
-    metavar="N",
-    help="Maximum number of sessions (default 20).",
-)
+@limit_option("sessions", 20)
 @no_pager
 @as_json(FileSessions, items="sessions")
 @click.pass_context

@@ -27,7 +27,7 @@ from ...model import Signature
 from ...store import Filter, Store
 from ...text.words import count
 from ..error_lines import KnownError, fix_lines, head, names_of
-from ..options import as_json, few_filters, is_paged, no_pager, open_store, skipped
+from ..options import as_json, few_filters, is_paged, limit_option, no_pager, open_store, skipped
 from ..output import note, one_line, page, paint, write_json
 
 MAX_CHARS = 4 << 20
@@ -56,14 +56,7 @@ class ErrorFixes(msgspec.Struct, frozen=True, kw_only=True):
 @click.command(help=__doc__)
 @click.argument("error")
 @few_filters
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1),
-    default=5,
-    metavar="N",
-    help="Maximum number of errors (default 5).",
-)
+@limit_option("errors", 5)
 @no_pager
 @as_json(ErrorFixes, items="errors")
 @click.pass_context

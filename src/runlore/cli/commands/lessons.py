@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,16 +17,15 @@ import click
 import msgspec
 
 from ... import config as settings
-from ...files import settings as files
 from ...files.git import git_remote
-from ...lessons import Lesson, actions, describe_advice, rank, rendered_files
+from ...lessons import Lesson, actions, describe_advice, rank
 from ...lessons.distill import run as run_distill
 from ...lessons.render import remove, render_block, upsert
 from ...lessons.shelf import parse_lesson, render_lesson
 from ...text.tokens import tokens
 from ...text.words import count
-from ..integrate import RECEIPTS, Unasked, clean_diff, colored
-from ..options import AgentName, as_json, open_store
+from ..lesson_block import RenderedLessons, write_block
+from ..options import AgentName, as_json, limit_option, open_store
 from ..output import Column, clean, echo, note, one_line, paint, table, warn, write_json
 from ..progress import Progress
 
@@ -75,18 +73,6 @@ class DistilledLessons(msgspec.Struct, frozen=True, kw_only=True):
     questions: list[run_distill.Distilled]
     stopped: str
     """Why it stopped early; empty if it did not."""
-
-
-class RenderedLessons(msgspec.Struct, frozen=True, kw_only=True):
-    """A block of lessons in a file."""
-
-    file: str
-    changed: bool
-    dry_run: bool
-    lessons: list[str]
-    """Ids of the lessons in the block."""
-    diff: list[str]
-    """The lines of the diff."""
 
 
 @click.group(help=__doc__)
@@ -251,14 +237,7 @@ def propose(dry_run: bool, is_json: bool) -> None:
 @click.option(
     "--with", "agent", metavar="COMMAND", help="Command that reads a prompt and prints the answer."
 )
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1),
-    default=5,
-    metavar="N",
-    help="Maximum number of questions (default 5).",
-)
+@limit_option("questions", 5)
 @click.option("--dry-run", is_flag=True, help="Show what would be asked, without asking.")
 @as_json(DistilledLessons, items="questions")
 def distill(agent: str | None, limit: int, dry_run: bool, is_json: bool) -> None:
@@ -453,14 +432,7 @@ def add(
 @click.option(
     "--repo", metavar="NAME", help="With the lessons of this repository; else that of the file."
 )
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1),
-    default=20,
-    metavar="N",
-    help="Maximum number of lessons (default 20).",
-)
+@limit_option("lessons", 20)
 @click.option("--remove", "is_removed", is_flag=True, help="Take the block out again.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--dry-run", is_flag=True, help="Show the change without writing it.")
@@ -514,86 +486,3 @@ def render(
             f"every session that reads it pays about {tokens(made):,} tokens for"
             f" {count(len(told), 'lesson')}"
         )
-
-
-def confirm(file: Path, is_json: bool) -> None:
-    """Ask before a file is changed. Raises Unasked if nobody is there to answer."""
-    if is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise Unasked(one_line(str(file)))
-    click.confirm(f"Change {one_line(str(file))} in this way?", abort=True, err=True)
-
-
-def apply(
-    change: files.Change,
-    file: Path,
-    setting: settings.Config,
-    others: dict[str, files.Receipt],
-    receipt: dict[str, files.Receipt],
-) -> None:
-    """Write the change, and note that the file holds lessons."""
-    settings.make_home(setting.home)
-    # The receipt first: without it the file could not be restored to the byte.
-    if receipt:
-        files.write_receipts(setting.home / RECEIPTS, {**others, **receipt})
-    rendered_files.record_files(setting.home, datetime.now(UTC), file, is_coming=True)
-    files.apply(change)
-    rendered_files.record_files(setting.home, datetime.now(UTC), file)
-
-
-def write_block(
-    file: Path,
-    ids: list[str],
-    change: Callable[..., Any],
-    setting: settings.Config,
-    yes: bool,
-    dry_run: bool,
-    is_json: bool,
-    *,
-    unchanged: str,
-) -> None:
-    """Show the change of a file and, unless it is a dry run, write it once it is confirmed."""
-    receipts = files.read_receipts(setting.home / RECEIPTS)
-    made = change(receipts.get(receipt_name(file)))
-    lines = clean_diff(made)
-    if not is_json and lines:
-        echo("\n".join(colored(line) for line in lines))
-    if not dry_run and not made.is_empty:
-        if not yes:
-            confirm(file, is_json)
-        write_with_receipt(made, file, setting, receipts, has_lessons=bool(ids))
-    elif not dry_run and setting.home.is_dir():
-        # Somebody else may have put it there.
-        rendered_files.record_files(setting.home, datetime.now(UTC), file)
-    if is_json:
-        write_json(
-            RenderedLessons(
-                file=str(file),
-                changed=not made.is_empty,
-                dry_run=dry_run,
-                lessons=ids,
-                diff=lines,
-            )
-        )
-    elif made.is_empty:
-        note(unchanged)
-
-
-def receipt_name(file: Path) -> str:
-    return f"lessons {file}"
-
-
-def write_with_receipt(
-    made: files.Change,
-    file: Path,
-    setting: settings.Config,
-    receipts: dict[str, files.Receipt],
-    *,
-    has_lessons: bool,
-) -> None:
-    """Write the change. Its receipt is stored, or removed if no lesson is left in the file."""
-    name = receipt_name(file)
-    others = {key: receipt for key, receipt in receipts.items() if key != name}
-    receipt = {name: made.receipt} if has_lessons and made.receipt else {}
-    apply(made, file, setting, others, receipt)
-    if not has_lessons:
-        files.write_receipts(setting.home / RECEIPTS, others)

@@ -52,7 +52,7 @@ from ..live_lines import (
     stale_line,
     state_lines,
 )
-from ..options import as_json, is_bounded, skipped
+from ..options import as_json, is_bounded, limit_option, skipped
 from ..output import echo, note, one_line, page, paint, warn, write_json
 
 SECOND = "%Y-%m-%d %H:%M:%S"
@@ -97,14 +97,7 @@ def command(ctx: click.Context, address: str | None) -> None:
 @click.option("--status", type=click.Choice(STATUSES), help="In this status.")
 @click.option("--agent", metavar="NAME", help="Of this agent.")
 @click.option("--cwd", type=click.Path(path_type=Path), metavar="DIR", help="In this folder.")
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1),
-    default=50,
-    metavar="N",
-    help="Maximum number of sessions (default 50).",
-)
+@limit_option("sessions", 50)
 @as_json(list[LiveSessionLine], items="")
 @click.pass_obj
 def list_sessions(

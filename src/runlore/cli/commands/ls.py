@@ -27,7 +27,16 @@ from ...text.words import (
     usd_cell,
     without_price,
 )
-from ..options import as_json, filter_labels, filters, is_paged, no_pager, open_store, skipped
+from ..options import (
+    as_json,
+    filter_labels,
+    filters,
+    is_paged,
+    limit_option,
+    no_pager,
+    open_store,
+    skipped,
+)
 from ..output import (
     LEAVES_FIRST,
     LEAVES_LAST,
@@ -52,14 +61,7 @@ SORTS = ("ended", "started", "events", "errors", "tokens", "duration", "cost")
 @click.option(
     "--sort", type=click.Choice(SORTS), default="ended", metavar="KEY", help=f"{', '.join(SORTS)}."
 )
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1),
-    default=50,
-    metavar="N",
-    help="Maximum number of sessions (default 50).",
-)
+@limit_option("sessions", 50)
 @click.option("--all", "is_all", is_flag=True, help="All of them, however many.")
 @no_pager
 @as_json(list[SessionLine], items="")

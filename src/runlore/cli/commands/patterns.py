@@ -17,7 +17,16 @@ from ...mine.values import Pattern, PatternFacts
 from ...query import names as naming
 from ...store import Filter
 from ...text.words import count
-from ..options import as_json, few_filters, is_paged, no_pager, open_store, skipped
+from ..options import (
+    as_json,
+    few_filters,
+    is_paged,
+    least_option,
+    limit_option,
+    no_pager,
+    open_store,
+    skipped,
+)
 from ..output import Column, echo, note, one_line, page, paint, table, write_json
 
 MIN_WIDTH = 40
@@ -32,21 +41,8 @@ MIN_WIDTH = 40
     metavar="NAME",
     help="Only these; `all` alone lists their names.",
 )
-@click.option(
-    "--least",
-    type=click.IntRange(1),
-    default=2,
-    metavar="N",
-    help="Minimum number of sessions (default 2).",
-)
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1),
-    default=30,
-    metavar="N",
-    help="Maximum number of patterns (default 30).",
-)
+@least_option
+@limit_option("patterns", 30)
 @no_pager
 @as_json(list[PatternFacts], items="")
 @click.pass_context

@@ -44,6 +44,7 @@ from ..options import (
     as_json,
     filter_labels,
     is_paged,
+    limit_option,
     no_pager,
     open_store,
     search_filters,
@@ -153,14 +154,7 @@ class EventMatches(Matches, frozen=True, kw_only=True):
 
 @click.command(cls=SearchCommand, help=__doc__)
 @click.argument("words", nargs=-1, metavar="[WORD]...")
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1),
-    default=10,
-    metavar="N",
-    help="Maximum number of sessions or events (default 10).",
-)
+@limit_option("sessions or events", 10)
 @click.option(
     "--sort",
     type=click.Choice(["relevance", "newest"]),
