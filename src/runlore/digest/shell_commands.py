@@ -31,12 +31,11 @@ class Command:
         reading: list[list[str]],
         programs: set[str],
         separators: list[str],
-        targets: list[str],
         *,
         proven: frozenset[str],
         directory: str,
     ) -> None:
-        self._main, self._working, self._targets = working or reading, working, targets
+        self._main, self._working = working or reading, working
         self.programs = frozenset(programs)
         self.is_read_only = not working and bool(programs)
         """Nothing is changed or checked, so that a failure without a message means that nothing was
@@ -74,14 +73,6 @@ class Command:
         return frozenset(word for word in self.operands if _NAME_OF_FILE.match(word))
 
     @cached_property
-    def writes(self) -> frozenset[str]:
-        """The files that output was sent to, or that were changed in place."""
-        in_place = frozenset(
-            _last_part(words[-1]) for words in self._working if words[0] in _IN_PLACE
-        )
-        return frozenset(map(_last_part, self._targets)) | in_place
-
-    @cached_property
     def selects(self) -> tuple[str, ...]:
         """The tests that were selected (`-run TestA`, `-k name`)."""
         return tuple(
@@ -99,19 +90,11 @@ class Command:
             return True
         return any(flag in words for words in self._working for flag in _CHANGING_FLAGS)
 
-    @cached_property
-    def asks_help(self) -> bool:
-        return any(
-            word in ("--help", "-h", "help", "--version")
-            for words in self._main
-            for word in words[1:]
-        )
-
 
 @lru_cache(maxsize=1024)
 def parse(command: str) -> Command:
     """Parse a command. Never raises: what is not understood is words."""
-    parts, separators, targets = _simple_commands(command)
+    parts, separators = _simple_commands(command)
     working: list[list[str]] = []
     reading: list[list[str]] = []
     programs: set[str] = set()
@@ -138,7 +121,6 @@ def parse(command: str) -> Command:
         reading,
         programs,
         separators,
-        targets,
         proven=frozenset(proven),
         directory=directory,
     )
@@ -225,7 +207,6 @@ _CHECKS = re.compile(
     r"|mypy|pyright|ruff|eslint|tsc|vet"
     r"|typecheck|capture|logs|describe|search|doctor)\b|^(?:go|cargo|swift) build"
 )
-_IN_PLACE = frozenset({"sed", "awk", "gawk", "perl", "tee", "touch", "cp", "mv"})
 _SELECTORS = frozenset(
     {
         "-run",
@@ -417,8 +398,8 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _HEREDOC = re.compile(r"(?s)<<-?\s*(['\"]?)(\w+)\1.*?(?:\n\2\b|\Z)")
 
 
-def _simple_commands(command: str) -> tuple[list[list[str]], list[str], list[str]]:
-    """Return the words of each simple command, the separators, and the files written to."""
+def _simple_commands(command: str) -> tuple[list[list[str]], list[str]]:
+    """Return the words of each simple command without redirections, and the separators."""
     command = command[: 10 * MAX_CHARS]
     if "<<" in command:
         command = _HEREDOC.sub(" ", command)
@@ -426,7 +407,6 @@ def _simple_commands(command: str) -> tuple[list[list[str]], list[str], list[str
     words: list[str] = []
     parts = [words]
     separators: list[str] = []
-    targets: list[str] = []
     is_target = False
     for word in _WORD.findall(command):
         first = word[0]
@@ -442,15 +422,10 @@ def _simple_commands(command: str) -> tuple[list[list[str]], list[str], list[str
                 is_target = not word.endswith(("&1", "&2", "&-"))
                 continue
         if is_target:
-            targets.append(word.strip("'\""))
             is_target = False
         else:
             words.append(word.strip("'\"") if first in "'\"" else word)
-    return (
-        [part for part in parts if part],
-        separators,
-        [target for target in targets if not target.startswith("/dev/")],
-    )
+    return [part for part in parts if part], separators
 
 
 def _git_only_reads(words: list[str]) -> bool:

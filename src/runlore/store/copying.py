@@ -25,12 +25,6 @@ SOURCE_COLUMNS = (
     "records", "carry", "adapter_version",
     "redact_version", "merged", "discovered_at", "synced_at", "missing_at", "problem",
 )  # fmt: skip
-COPIED_TABLES = frozenset(
-    "sessions sources streams skips tombstones events segments natives aliases records calls"
-    " digests errors".split()
-)
-DERIVED_TABLES = frozenset({"search", "sums", "models", "tariffs"})
-"""Tables that are derived from the others, or written with them."""
 STATE_COLUMNS = (
     "content_hash, last_seq, evicted_at, analyzed_seq, analyzed_hash, usd, pinned, name, tags, note"
 )
