@@ -472,7 +472,7 @@ _FILTERS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         ("--on",),
         {
             "type": Days(),
-            "help": "Begun by this day (or week, month), and not over before it.",
+            "help": "Active on this day, or in this week or month.",
         },
     ),
     "text": (

@@ -2,8 +2,9 @@
 
 The copy is the store of one moment, is checked, and is readable by you alone. To use it, put it
 where the store was, without the -wal and -shm that may lie beside it there, or name it in
-RUNLORE_STORE. Beside the store lie config.toml, redact.key, live sessions, lessons and the notes on
-who was told them, which are not in it. With --json an object (docs/json.md).
+RUNLORE_STORE. It contains none of the files beside the store: config.toml, redact.key, live
+sessions, lessons, and the record of the sessions that were shown them. With --json an object
+(docs/json.md).
 """
 
 from __future__ import annotations

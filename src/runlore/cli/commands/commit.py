@@ -1,8 +1,8 @@
 """Find the sessions that made a git commit, or mention it.
 
-SHA is 4 or more characters of its name. Made: a shell ran `git commit`, and the
-output shows the name. With --json an object with sessions as `ls` gives them,
-each with what shows it (docs/json.md).
+SHA is 4 or more characters of its name. A session made the commit if a shell ran `git commit` and
+the output shows the name. With --json an object with sessions as `ls` gives them, each with the
+evidence (docs/json.md).
 """
 
 from __future__ import annotations

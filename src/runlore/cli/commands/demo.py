@@ -1,4 +1,4 @@
-"""Make a small store from invented sessions, to look around in.
+"""Make a small store from invented sessions, to try runlore.
 
 Nothing of yours is read or changed. With --json an object (docs/json.md).
 """

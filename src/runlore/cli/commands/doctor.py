@@ -24,8 +24,8 @@ from ..progress import Progress
 
 
 @click.command(help=__doc__)
-@click.option("--full", is_flag=True, help="Look at everything, also at what takes long.")
-@click.option("--repair", is_flag=True, help="Put right what can be put right.")
+@click.option("--full", is_flag=True, help="Check everything, including slow checks.")
+@click.option("--repair", is_flag=True, help="Repair everything that can be repaired.")
 @as_json(Report, items="checks")
 @click.pass_context
 def command(ctx: click.Context, full: bool, repair: bool, is_json: bool) -> None:

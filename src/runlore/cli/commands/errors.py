@@ -1,4 +1,4 @@
-"""List the errors that keep coming back, and what fixed them.
+"""List recurring errors, and what fixed them.
 
 Errors are recognized across agents, tools and repositories; those that differ in a quoted word are
 one. A fix is shown if the same call is proven to have succeeded after it. The cost of an error is

@@ -1,4 +1,4 @@
-"""Let go of the text of old sessions that have a digest.
+"""Remove the text of old sessions that have a digest.
 
 Native records leave first. [retain] in config.toml or the options select the sessions, or they are
 named. Shows what would leave; --yes does it. A session stays in every list and report, is found by
@@ -110,7 +110,10 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True):
 @click.command(help=__doc__)
 @click.argument("sessions", nargs=-1, type=SessionName())
 @click.option(
-    "--soft", type=Bytes(), metavar="SIZE", help="Evict until the store is no larger: 5 GB."
+    "--soft",
+    type=Bytes(),
+    metavar="SIZE",
+    help="Evict until the store has at most this size: 5 GB.",
 )
 @click.option(
     "--older-than",
@@ -123,12 +126,12 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True):
     "--force-unanalyzed",
     "is_forced",
     is_flag=True,
-    help="Also what no digest covers: that is lost.",
+    help="Also evict text that no digest covers: it is lost.",
 )
 @click.option(
     "--back", "is_back", is_flag=True, help="Bring the named sessions back from their transcripts."
 )
-@click.option("--yes", is_flag=True, help="Carry it out.")
+@click.option("--yes", is_flag=True, help="Do it. Without this it is only shown.")
 @as_json(Eviction, items="sessions", forms={"--back": Answer(list[str])})
 def command(
     sessions: tuple[str, ...],

@@ -48,7 +48,7 @@ class ExportedFile(msgspec.Struct, frozen=True, kw_only=True):
     "kind",
     type=click.Choice((*FORMATS, *ALIASES)),
     metavar="FORMAT",
-    help=f"{', '.join(FORMATS)} (the file's name may say).",
+    help=f"{', '.join(FORMATS)} (else by the file's name).",
 )
 @click.option("--from", "first", type=click.IntRange(0), metavar="N", help="From event N on.")
 @click.option("--to", "last", type=click.IntRange(0), metavar="N", help="Up to event N.")
@@ -61,7 +61,7 @@ class ExportedFile(msgspec.Struct, frozen=True, kw_only=True):
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Into this file, for you alone.",
+    help="Write to this file, readable by you alone.",
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing file without asking.")
 @as_json(ExportedFile)

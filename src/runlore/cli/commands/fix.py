@@ -1,4 +1,4 @@
-"""Say whether an error has been seen, and what fixed it.
+"""Look up an error: whether it has been seen, and what fixed it.
 
 ERROR is its text, a part of it (two words or more), or a whole log; - reads it from a pipe. In the
 output of tests each failed test is an error. Errors are recognized across agents, tools and

@@ -42,7 +42,7 @@ class ForgottenSessions(msgspec.Struct, frozen=True, kw_only=True):
 @click.command(help=__doc__)
 @click.argument("sessions", nargs=-1, type=SessionName())
 @exact_filters
-@click.option("--yes", is_flag=True, help="Carry it out.")
+@click.option("--yes", is_flag=True, help="Do it. Without this it is only shown.")
 @as_json(ForgottenSessions, items="sessions")
 def command(sessions: tuple[str, ...], chosen: Filter, yes: bool, is_json: bool) -> None:
     is_filtered = chosen._replace(parents_only=True) != Filter()

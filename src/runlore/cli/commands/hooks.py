@@ -1,6 +1,6 @@
 """Let an agent call runlore when a session starts and ends.
 
-At the end what is new is stored, in the background. At the start the agent gets a line on the
+When a session ends, it is synced in the background. When one starts, the agent gets a line on the
 earlier sessions in the repository. `install` and `remove` show the change to the agent's settings
 first, and leave the rest of the file as it is, to the byte.
 """

@@ -1,8 +1,8 @@
-"""Keep lessons: what to do about what keeps happening.
+"""Keep lessons: advice on problems that keep happening.
 
-`propose` looks for what sessions got over, or people had to say again, and puts it down as
-proposals. Nothing is told to an agent before you have approved it. Each lesson is a file in
-~/.runlore/lessons that can be reviewed, edited and kept under version control.
+`propose` looks for problems that sessions solved and for corrections that people repeat, and writes
+a lesson for each as a proposal. No agent sees a lesson before you have approved it. Each lesson is
+a file in ~/.runlore/lessons that can be reviewed, edited and kept under version control.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def describe_state(lesson: Lesson, setting: settings.Config) -> str:
 @click.option("--dry-run", is_flag=True, help="Show the lessons without writing them.")
 @as_json(ProposedLessons, items="lessons")
 def propose(dry_run: bool, is_json: bool) -> None:
-    """Look through all sessions, and put lessons down as proposals.
+    """Look through all sessions, and write new lessons as proposals.
 
     With --json an object: new, changed (ids), lessons.
     """
@@ -241,9 +241,9 @@ def propose(dry_run: bool, is_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Show what would be asked, without asking.")
 @as_json(DistilledLessons, items="questions")
 def distill(agent: str | None, limit: int, dry_run: bool, is_json: bool) -> None:
-    """Let your own agent phrase lessons, and check what it says.
+    """Let your own agent write lessons, and check them against the evidence.
 
-    It is asked about errors that several tasks got over, and gets the evidence on its standard
+    It is asked about errors that several tasks solved, and gets the evidence on its standard
     input: failing and working calls, as they are stored, without secrets. Every statement of its
     answer must cite that evidence, and code checks the citations; what is not proven is dropped. A
     second call judges the rest. The results are proposals. The tokens of a day are bounded
@@ -315,8 +315,10 @@ def deciding(name: str, status: str, about: str) -> None:
         decided(status, lessons, why, is_json)
 
 
-deciding("approve", "approved", "Let agents be told of LESSONS, as far as there is evidence.")
-deciding("reject", "rejected", "Turn LESSONS down, until more sessions show them.")
+deciding(
+    "approve", "approved", "Approve LESSONS: agents see them as soon as there is enough evidence."
+)
+deciding("reject", "rejected", "Reject LESSONS, until more sessions show the same problem.")
 deciding("retire", "retired", "Take LESSONS out of use, and keep them.")
 
 
@@ -364,7 +366,7 @@ def edit(
 @click.argument("into")
 @as_json(list[RankedLesson], items="")
 def merge(lesson: str, into: str, is_json: bool) -> None:
-    """Give the evidence of LESSON to INTO, which says the same.
+    """Merge LESSON into INTO, which says the same, with its evidence.
 
     LESSON is superseded by it.
 
@@ -392,7 +394,7 @@ def merge(lesson: str, into: str, is_json: bool) -> None:
     "--error",
     default="",
     metavar="TEXT",
-    help="The error that it is about: told when it is met again.",
+    help="The error that it is about: the lesson is shown when the error occurs again.",
 )
 @scoped
 @as_json(list[RankedLesson], items="")

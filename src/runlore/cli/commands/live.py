@@ -196,7 +196,7 @@ def show(
 @as_json(ShownRecord, items="", is_stream=True, whole=WHOLE_RECORD)
 @click.pass_obj
 def tail(store: SessionStore, session: str, number: int, follow: bool, is_json: bool) -> None:
-    """The last records, of every kind.
+    """Print the last records, of every kind.
 
     With --json one record on each line (docs/json.md).
     """
@@ -220,7 +220,7 @@ def tail(store: SessionStore, session: str, number: int, follow: bool, is_json: 
 @as_json(ShownState, forms={"--history": Answer(list[StatusChange], items="")})
 @click.pass_obj
 def state(store: SessionStore, session: str, at: int | None, history: bool, is_json: bool) -> None:
-    """The state of the run: status, progress, result, owner.
+    """Show the state of the run: status, progress, result, owner.
 
     With --json an object; with --history an array of changes (docs/json.md).
     """
@@ -251,7 +251,7 @@ def state(store: SessionStore, session: str, at: int | None, history: bool, is_j
     "--prune",
     type=click.IntRange(0),
     metavar="N",
-    help="Take all but the newest N off the list; never one in use.",
+    help="Remove all but the newest N, but never one in use.",
 )
 @as_json(
     list[Checkpoint],
@@ -269,7 +269,7 @@ def checkpoints(
     prune: int | None,
     is_json: bool,
 ) -> None:
-    """The points that a run can go back to, oldest first.
+    """List the points that a run can go back to, oldest first.
 
     With --json an array; with --compare an object, with --prune the ids that are gone
     (docs/json.md).
@@ -332,7 +332,7 @@ def fork(
     title: str | None,
     is_json: bool,
 ) -> None:
-    """Make a new session that begins like this one.
+    """Start a new session with the conversation of this one.
 
     It has the conversation up to a record; the old one stays as it is. With --json an object:
     session (the new id), origin (docs/json.md).

@@ -53,9 +53,9 @@ class MarkedSession(msgspec.Struct, frozen=True, kw_only=True):
 @click.option(
     "--tag", "tags", multiple=True, metavar="WORD", help="Add a tag; several times for several."
 )
-@click.option("--untag", "untags", multiple=True, metavar="WORD", help="Take one away.")
-@click.option("--name", metavar="TEXT", help="Call it this; '' is its own title again.")
-@click.option("--note", metavar="TEXT", help="Note this down; '' takes it away.")
+@click.option("--untag", "untags", multiple=True, metavar="WORD", help="Remove a tag.")
+@click.option("--name", metavar="TEXT", help="Show this name; '' restores its own title.")
+@click.option("--note", metavar="TEXT", help="Set the note; '' removes it.")
 @click.option(
     "--outcome",
     type=click.Choice(OUTCOMES),

@@ -49,7 +49,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     "--by",
     type=click.Choice(("week", "month")),
     default="month",
-    help="The stretches of time of the fleet (month).",
+    help="Periods of the development over time (default month).",
 )
 @no_pager
 @as_json(Measurement, items="fleet")

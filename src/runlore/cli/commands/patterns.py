@@ -1,7 +1,7 @@
 """List what keeps happening: errors, retries, corrections, cost.
 
-Seen in at least two sessions that have nothing to do with each other; sessions that are no work do
-not count. Examples can be read with `runlore show ID#SEQ`. With --json an array (docs/json.md).
+Each occurred in at least two unrelated sessions. Sessions without real work do not count. Examples
+can be read with `runlore show ID#SEQ`. With --json an array (docs/json.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Print the agent's own command that takes a session up again.
+"""Print the agent's own command that resumes a session.
 
 With --json an object: command (its words), cwd, … (docs/json.md).
 """

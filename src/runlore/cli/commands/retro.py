@@ -44,7 +44,7 @@ from ..writing import check_target, tidy_end
     "page",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write it as a page that needs nothing else, for you alone.",
+    help="Write it as a self-contained page, readable by you alone.",
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing file without asking.")
 @click.option(

@@ -1,4 +1,4 @@
-"""Search all that was said and done, the best sessions first.
+"""Search everything that was said and done, best sessions first.
 
 \b
   word  begin*  '"a phrase"'  a OR b  -word      all of them, in a session
@@ -163,9 +163,11 @@ class EventMatches(Matches, frozen=True, kw_only=True):
     help="Order of the results: relevance, newest.",
 )
 @search_filters
-@click.option("--events", "is_flat", is_flag=True, help="Events alone, not under their sessions.")
-@click.option("--explain", is_flag=True, help="Say why a session ranks where it does.")
-@click.option("--regex", metavar="PATTERN", help="Look through all texts, newest first.")
+@click.option("--events", "is_flat", is_flag=True, help="List events, not sessions.")
+@click.option("--explain", is_flag=True, help="Explain the rank of each session.")
+@click.option(
+    "--regex", metavar="PATTERN", help="Search all texts for a regular expression, newest first."
+)
 @no_pager
 @as_json(
     SessionMatches,

@@ -1,4 +1,4 @@
-"""Serve the web page, without reading anything new.
+"""Serve the web page, without a sync.
 
 It answers on this machine alone. On any other address (--host) it asks for a token, which is
 printed once, or taken from the variable RUNLORE_TOKEN. With --json an object when it answers

@@ -41,18 +41,16 @@ class SkillHistory(msgspec.Struct, frozen=True, kw_only=True):
 @click.command(help=__doc__)
 @click.option("--skill", metavar="GLOB", help="Only these skills.")
 @click.option("--model", metavar="GLOB", help="Only these models.")
+@click.option("--window", metavar="Nh|Nd", help="Only attempts of the last hours or days: 24h, 7d.")
 @click.option(
-    "--window", metavar="Nh|Nd", help="Only what began in the last hours or days: 24h, 7d."
-)
-@click.option(
-    "--history", metavar="SESSION", help="Print what a session tried, as text for a next prompt."
+    "--history", metavar="SESSION", help="Print what a session tried, as text for the next prompt."
 )
 @click.option("--exclude-phase", metavar="PHASE", help="Leave this phase out of the history.")
 @click.option(
     "--old",
     type=click.Path(exists=True, path_type=Path),
     metavar="PATH",
-    help="Of old skill logs instead: a file, or a folder of them.",
+    help="Read old skill logs instead: a file, or a folder of them.",
 )
 @click.option(
     "--dir",

@@ -1,4 +1,4 @@
-"""Store what the agents have written since the last time.
+"""Store everything the agents have written since the last sync.
 
 Only what is new is read; the agents' own files are never changed. With --json an object: found,
 sessions, events, problems, … (docs/json.md). With --watch one such line for each pass that found
@@ -54,7 +54,7 @@ MAX_PLACES = 8
 @click.option(
     "--watch",
     is_flag=True,
-    help="Go on, and store what is written as it is written. Ctrl-C ends it.",
+    help="Keep running, and store new records as they are written. Ctrl-C ends it.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be read without storing it.")
 @click.option(

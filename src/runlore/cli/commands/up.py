@@ -1,4 +1,4 @@
-"""Read what is new, keep watching, and show it all in a browser.
+"""Sync, keep watching, and show all sessions in a browser.
 
 Without any sessions, the demo is shown until an agent leaves one. Ctrl-C ends it. --host and its
 token work as in `serve`. With --json an object when it answers (docs/json.md).

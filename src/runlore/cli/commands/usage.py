@@ -1,4 +1,4 @@
-"""Show what was used and what it cost, each call counted once.
+"""Show tokens and cost, each API call counted once.
 
 \b
   runlore usage --by model --days 7       the last week, today included
@@ -127,7 +127,9 @@ class Grouping(click.Choice[str]):
     metavar="WHICH",
     help="Only calls of subagents, or none of them.",
 )
-@click.option("--timezone", metavar="ZONE", help="Whose days: Europe/Berlin, UTC (where you are).")
+@click.option(
+    "--timezone", metavar="ZONE", help="Time zone of the days: Europe/Berlin, UTC (default: yours)."
+)
 @click.option(
     "--sort", type=click.Choice(usage.ORDERS), metavar="KEY", help=f"{', '.join(usage.ORDERS)}."
 )
@@ -139,17 +141,22 @@ class Grouping(click.Choice[str]):
     help="Maximum number of rows or calls.",
 )
 @click.option(
-    "--explain", type=SessionName(), metavar="SESSION", help="Its calls, and why they count."
+    "--explain",
+    type=SessionName(),
+    metavar="SESSION",
+    help="Show the calls of this session, and why they count.",
 )
 @click.option("--check", is_flag=True, help="Show what is not certain or not recorded.")
 @click.option("--wasted", is_flag=True, help="Show the cost of calls that led nowhere.")
 @click.option(
-    "--reprice", is_flag=True, help="Price all that was not invoiced again; the old figure is kept."
+    "--reprice",
+    is_flag=True,
+    help="Price all calls without an invoice again; the old figure is kept.",
 )
 @click.option(
     "--refresh-prices",
     is_flag=True,
-    help="Fetch the newest price list; what had no exact price is priced again.",
+    help="Fetch the newest price list, and price calls without an exact price again.",
 )
 @click.option("--statusline", is_flag=True, help="One short line for a prompt.")
 @click.option(
