@@ -15,7 +15,7 @@ from runlore.model import Call
 from runlore.pricing.ledger import merge
 from runlore.store import Batch, Delta, LedgerCall, PriceRow, Store, open_store
 from runlore.store.rows import ROW
-from runlore.sync.billing import settle
+from runlore.sync.billing import merge_with_ledger
 from runlore.timeline import Tally
 from tests.toy import Toy
 
@@ -69,7 +69,7 @@ def keep(
             for one in merge(found)
         ],
     )
-    store.ingest.put(settle(store, batch))
+    store.ingest.put(merge_with_ledger(store, batch))
 
 
 def _piece(name: str, facts: dict[str, Any]) -> Delta:

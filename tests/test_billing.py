@@ -1,4 +1,4 @@
-"""The ledger's part of a sync: copies settled in any order, prices given once, prices given
+"""The ledger's part of a sync: copies merged in any order, prices given once, prices given
 again."""
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def test_the_order_of_batches_changes_nothing(found: list[Call], random: Any, ba
     assert {hash_of(one.call): (one.call, *one.superseded) for one in kept} == expected
 
 
-def settle_and_move(store: Store, found: list[Call], uid: str) -> Call:
+def merge_and_move(store: Store, found: list[Call], uid: str) -> Call:
     """Put copies of a call one after the other; each time, the call is moved to a session."""
     keep(store, [call("other", uid.partition(":")[2])])
     for one in found:
@@ -109,7 +109,7 @@ def test_a_call_that_was_moved_says_the_same_in_any_order_of_its_copies(
     for _ in range(2):
         with TemporaryDirectory() as folder:
             store = open_ledger(Path(folder))
-            answers.append(msgspec.structs.replace(settle_and_move(store, found, "toy:s1"), seq=-1))
+            answers.append(msgspec.structs.replace(merge_and_move(store, found, "toy:s1"), seq=-1))
             store.close()
         random.shuffle(found)
     [merged] = ledger.merge(found)
@@ -119,7 +119,7 @@ def test_a_call_that_was_moved_says_the_same_in_any_order_of_its_copies(
 
 def test_a_call_that_was_moved_keeps_its_event_when_a_larger_copy_comes(store: Store) -> None:
     copy = call("k", session_uid="toy:s2", output_tokens=5)
-    assert settle_and_move(store, [copy], "toy:s1").seq == 12
+    assert merge_and_move(store, [copy], "toy:s1").seq == 12
     larger = call("k", session_uid="toy:s3", output_tokens=50, is_sidechain=True)
     keep(store, [larger])
     [entry] = store.ledger.find([hash_of(copy)])

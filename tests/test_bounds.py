@@ -216,14 +216,14 @@ def test_a_source_for_which_the_memory_is_not_enough_to_store_it_is_set_aside(
     store: Store, sync: Sync, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(root, **{f"s{n}": good(str(n)) for n in range(3)})
-    real = ingest.Ingest.settle
+    real = ingest.Ingest.merge_calls
 
-    def settle(self: ingest.Ingest, batch: Batch) -> Batch:
+    def merge_calls(self: ingest.Ingest, batch: Batch) -> Batch:
         if batch.source.path.endswith("s1.jsonl"):
             raise MemoryError
         return real(self, batch)
 
-    monkeypatch.setattr(ingest.Ingest, "settle", settle)
+    monkeypatch.setattr(ingest.Ingest, "merge_calls", merge_calls)
     [(_, reason)] = sync().problems
     assert reason.endswith(": it cannot be stored: MemoryError")
     assert uids(store) == ["toy:s0", "toy:s2"]

@@ -163,7 +163,7 @@ def test_a_sync_killed_before_it_has_seen_to_a_copy_goes_on(
     pipeline.sync(store, config)
     (root / "m.jsonl").write_bytes(b"".join(original()))
     with monkeypatch.context() as patch:
-        for step in ("rederive_copies", "settle_copies"):
+        for step in ("rederive_copies", "rederive_marked"):
             patch.setattr(pipeline.SyncRun, step, lambda run, *_: None)
         pipeline.sync(store, config)
     assert pipeline.sync(store, config).found == {"outdated": 1, "unchanged": 1}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from runlore.model import MAX_TOKENS, MAX_UNITS, USD, Call, split_cache_writes, to_units
 from runlore.pricing import ledger, prices
-from runlore.pricing.ledger import cost, merge, rank
+from runlore.pricing.ledger import cost, merge, preference
 from runlore.pricing.table import Rate, Rates, Schedule
 
 AUTUMN = datetime(2026, 11, 1, tzinfo=UTC)
@@ -64,7 +64,7 @@ calls = st.builds(
 
 
 def better(a: Call, b: Call) -> Call:
-    return min(a, b, key=rank)
+    return min(a, b, key=preference)
 
 
 @given(calls, calls, calls)
@@ -72,7 +72,7 @@ def test_better_knows_no_order(a: Call, b: Call, c: Call) -> None:
     assert better(a, b) == better(b, a)
     assert better(a, better(b, c)) == better(better(a, b), c)
     assert better(a, a) == a
-    assert (ledger.rank(a) == ledger.rank(b)) == (a == b), "the order is total"
+    assert (ledger.preference(a) == ledger.preference(b)) == (a == b), "the order is total"
 
 
 @given(st.lists(calls, max_size=40), st.randoms(use_true_random=False), st.integers(1, 5))
@@ -120,7 +120,7 @@ def test_every_field_takes_part_in_the_order() -> None:
         **dict(is_sidechain=True, is_sum=True),
     }
     for name, value in other.items():
-        assert ledger.rank(call()) != ledger.rank(call(**{name: value})), name
+        assert ledger.preference(call()) != ledger.preference(call(**{name: value})), name
 
 
 def test_the_last_of_the_streamed_copies_counts() -> None:

@@ -22,7 +22,7 @@ from runlore.cli.usage_lines import check_lines, explanation_lines
 from runlore.config import Budget, Config, SourceConfig
 from runlore.errors import ModelError
 from runlore.model import USD, Call
-from runlore.pricing.ledger import rank
+from runlore.pricing.ledger import preference
 from runlore.store import CallFilter, Store, copying, open_store
 from runlore.sync import pipeline
 from runlore.usage import BY, Zone, blocks, report, status
@@ -91,7 +91,7 @@ def test_all_reports_add_up_to_the_same(
         totals = [report(store, by, zone=Zone(zone)).total for by in BY]
         store.close()
     # The best copy of a call says what it was, the largest has its figures.
-    best = {one.key: one for one in sorted(found, key=rank, reverse=True)}
+    best = {one.key: one for one in sorted(found, key=preference, reverse=True)}
     tokens = {one.key: one.total for one in sorted(found, key=lambda one: one.total)}
     assert all(total == totals[0] for total in totals)
     assert (totals[0].calls, totals[0].total_tokens) == (len(best), sum(tokens.values()))
@@ -518,7 +518,7 @@ def test_the_last_calls_are_those_at_the_end_of_all(store: Store, tmp_path: Path
 def test_why_names_a_rule_that_holds(found: list[Call]) -> None:
     for copy in found[1:]:
         best, other = sorted(
-            (msgspec.structs.replace(one, key="k") for one in (found[0], copy)), key=rank
+            (msgspec.structs.replace(one, key="k") for one in (found[0], copy)), key=preference
         )
         words = why(best, other)
         assert ("side chain" in words) == (best.is_sidechain != other.is_sidechain)

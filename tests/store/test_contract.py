@@ -33,7 +33,7 @@ from runlore.store.calls import hash_of
 from runlore.store.natives import native_hash
 from runlore.store.sql.database import Database
 from runlore.store.sqlite import database
-from runlore.sync.billing import settle
+from runlore.sync.billing import merge_with_ledger
 from runlore.sync.prepare import Job, Preparer, Setting
 from runlore.sync.redaction import RedactSetting
 from tests.toy import START, Toy, line
@@ -846,14 +846,14 @@ def event_of(native_id: str) -> int:
     return native_hash("toy", native_id)
 
 
-def bill(agent: Agent, *calls: LedgerCall | Call, settled: bool = True) -> Put:
+def bill(agent: Agent, *calls: LedgerCall | Call, is_merged: bool = True) -> Put:
     """Puts a batch with a new event and these calls, as a sync would."""
     agent.write(
         line(id=f"of-{agent.file.stat().st_size if agent.file.exists() else 0}-{agent.file.stem}")
     )
     kept = [one if isinstance(one, LedgerCall) else LedgerCall(call=one) for one in calls]
     batch = msgspec.structs.replace(agent.batch(), calls=kept)
-    return agent.store.ingest.put(settle(agent.store, batch) if settled else batch)
+    return agent.store.ingest.put(merge_with_ledger(agent.store, batch) if is_merged else batch)
 
 
 def prices(
@@ -897,7 +897,7 @@ def test_a_second_put_of_the_same_call_writes_nothing(store: Store, agent: Agent
     batch = msgspec.structs.replace(
         agent.write(line(id="z")).batch(), calls=[LedgerCall(call=call())]
     )
-    assert settle(store, batch).calls == []
+    assert merge_with_ledger(store, batch).calls == []
     bill(agent, call())
     assert store.ledger.unpriced() == []
 
@@ -1272,7 +1272,7 @@ def test_lists_choose_and_sort_by_the_figures_with_subagents(store: Store, agent
         call("k4", "s3"),
     ]
     store.ingest.put(
-        settle(
+        merge_with_ledger(
             store,
             msgspec.structs.replace(agent.batch(), calls=[LedgerCall(call=one) for one in calls]),
         )
@@ -1300,7 +1300,7 @@ def test_a_subagent_whose_parent_is_not_stored_is_a_session_of_its_own(
 ) -> None:
     agent.write(*[line(s=name, id=name, text="x") for name in ("s1", "s2")])
     calls = [LedgerCall(call=call("k1", "s1")), LedgerCall(call=call("k2", "s2"))]
-    store.ingest.put(settle(store, msgspec.structs.replace(agent.batch(), calls=calls)))
+    store.ingest.put(merge_with_ledger(store, msgspec.structs.replace(agent.batch(), calls=calls)))
     prices(store, usd=USD)
     below(store, s1="nobody", s2="s1")
     (listed,) = store.sessions.select(Filter())
@@ -1451,7 +1451,7 @@ def test_what_several_sources_tell_of_a_session_is_the_same_however_many_are_put
         for at in range(0, len(batches), at_once):
             with store.ingest.together(batches[at : at + at_once]):
                 for batch in batches[at : at + at_once]:
-                    done.append(store.ingest.put(settle(store, batch)))
+                    done.append(store.ingest.put(merge_with_ledger(store, batch)))
                     store.ingest.set_places(
                         {"toy:s": ("acme/shop" if len(done) == 1 else "shop", None)}
                     )
@@ -1504,7 +1504,7 @@ def test_a_call_that_counts_elsewhere_has_all_of_its_copies(
         for at in range(0, len(batches), at_once):
             with store.ingest.together(batches[at : at + at_once]):
                 for batch in batches[at : at + at_once]:
-                    store.ingest.put(settle(store, batch))
+                    store.ingest.put(merge_with_ledger(store, batch))
     [kept] = store.ledger.find([hash_of(call("k", "s1"))])
     uids = {kept.call.session_uid, *(copy.session_uid for copy in kept.superseded)}
     assert uids == {"toy:s1", "toy:s2"}

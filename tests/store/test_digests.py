@@ -19,7 +19,7 @@ from runlore.store.bodies import Bodies
 from runlore.store.calls import hash_of
 from runlore.store.copying import copy
 from runlore.store.sql.sessions import UNCOVERED
-from runlore.sync.billing import settle
+from runlore.sync.billing import merge_with_ledger
 from tests.store.test_contract import Agent
 from tests.toy import START, Toy, line
 
@@ -287,7 +287,7 @@ def test_what_an_error_cost_is_asked_of_the_ledger(
     batch = agent.batch()
     calls = [Call(key=f"k{n}", session_uid="toy:s1", seq=n, output_tokens=1) for n in range(6)]
     store.ingest.put(
-        settle(
+        merge_with_ledger(
             store, msgspec.structs.replace(batch, calls=[LedgerCall(call=call) for call in calls])
         )
     )
@@ -321,7 +321,7 @@ def test_what_an_error_cost_is_unknown_if_none_of_its_calls_has_a_price(
     agent.write(*(line(id=f"e{n}", text=str(n)) for n in range(3)))
     calls = [Call(key=f"k{n}", session_uid="toy:s1", seq=n, output_tokens=1) for n in range(3)]
     batch = msgspec.structs.replace(agent.batch(), calls=[LedgerCall(call=call) for call in calls])
-    store.ingest.put(settle(store, batch))
+    store.ingest.put(merge_with_ledger(store, batch))
     store.digests.put(digest_of(store, "toy:s1", errors=(error(seqs=(1, 2)),)), NOW)
     assert store.digests.spent_on(ALL, ["f1"]) == {}, "nothing is priced yet"
     unknown = [

@@ -12,7 +12,7 @@ import click
 
 from .. import __version__
 from .failures import shown_errors
-from .output import settle_streams
+from .output import replace_unknown_characters
 from .selection import WORDS
 
 FOLDER = os.path.join(os.path.dirname(__file__), "commands")
@@ -117,7 +117,7 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         with shown_errors(ctx.meta.get(WORDS, ())):
             try:
-                settle_streams()
+                replace_unknown_characters()
                 return super().invoke(ctx)
             finally:  # Flush on every exit, so that errors of the output are caught here.
                 sys.stdout.flush()

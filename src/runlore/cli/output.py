@@ -27,9 +27,8 @@ from .selection import selection
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
-def settle_streams() -> None:
-    """A character that the terminal's encoding does not have is shown as `?`, rather than ending
-    the program."""
+def replace_unknown_characters() -> None:
+    """Show characters that the terminal's encoding lacks as `?`, instead of raising an error."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")

@@ -23,7 +23,7 @@ DEBOUNCE_MS, STEP_MS = 100, 50
 LOOK_MS = 2000
 """Interval of the search for folders that did not exist yet."""
 PASS_S = 600
-SETTLE_S = QUIET_S + LOOK_MS / 1000
+NEWS_PASS_S = QUIET_S + LOOK_MS / 1000
 """Time between a pass that read something and the next one. By then a last line without a newline
 counts as a record."""
 
@@ -57,7 +57,7 @@ def watch(
                 has_news = changed or is_first or is_other
                 if has_news or clock() >= due:
                     is_first = False
-                    due = clock() + (SETTLE_S if has_news else PASS_S)
+                    due = clock() + (NEWS_PASS_S if has_news else PASS_S)
                     run(sync, tell, known)
                 if is_other:
                     break

@@ -9,7 +9,7 @@ import re
 from typing import Literal
 
 Demand = Literal["merge", "green checks", "pull request"]
-"""What has to be reached, the strongest first: a merge also settles the others."""
+"""What has to be reached, the strongest first: a merge also meets the others."""
 
 _REQUEST = r"(?:pr|prs|pull[ -]requests?|mr|merge[ -]requests?)"
 _CHECKS = r"(?:ci|checks?|pipelines?|workflows?|github actions?|actions)"

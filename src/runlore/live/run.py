@@ -305,11 +305,11 @@ def _upgrade(data: dict[str, Any], zone: tzinfo | None) -> dict[str, Any]:
     data["schema_version"] = STATE_VERSION
     times = data.get("timestamps")
     if isinstance(times, Mapping):
-        data["timestamps"] = _settle({**times}, str(data.get("status", "active")), zone)
+        data["timestamps"] = _repair_times({**times}, str(data.get("status", "active")), zone)
     return data
 
 
-def _settle(times: dict[str, Any], status: str, zone: tzinfo | None) -> dict[str, Any]:
+def _repair_times(times: dict[str, Any], status: str, zone: tzinfo | None) -> dict[str, Any]:
     """Repair old times: add the zone and a missing end of a finished run; drop the end of an active
     one."""
     for name in SessionTimestamps.TIMES:

@@ -68,7 +68,7 @@ def _merge_copies(copies: list[Call]) -> Merged:
     if len(copies) == 1:
         return Merged(call=copies[0])
     by_size = {(call.is_sidechain, -call.total): call for call in copies}
-    # If the first two parts of `rank` differ, the rest of it, which is slower, is not needed.
+    # If the first two parts of `preference` differ, the rest of it, which is slower, is not needed.
     if len(by_size) == len(copies):
         distinct = [by_size[size] for size in sorted(by_size)]
     else:
@@ -78,8 +78,8 @@ def _merge_copies(copies: list[Call]) -> Merged:
 
 def _distinct(copies: Iterable[Call]) -> list[Call]:
     """Return copies that differ, best first."""
-    ranked = sorted(copies, key=rank)
-    return [call for call, before in zip(ranked, (None, *ranked), strict=False) if call != before]
+    ordered = sorted(copies, key=preference)
+    return [call for call, before in zip(ordered, (None, *ordered), strict=False) if call != before]
 
 
 def _compose(distinct: Sequence[Call]) -> Merged:
@@ -108,12 +108,12 @@ def in_session(merged: Merged, uid: str) -> Merged:
     return _compose([best, *(copy for copy in _distinct(merged.copies) if copy != best)])
 
 
-def rank(call: Call) -> tuple[Any, ...]:
+def preference(call: Call) -> tuple[Any, ...]:
     """Return a sort key of the copies of a call. Smaller is better.
 
     The main chain comes first, then more tokens, then a higher cost by the agent's own account,
     then earlier, then more information, then the smaller uid. The rest makes the order total, so
-    that equal ranks mean equal calls. The uid stands behind all that a copy says of the call, so
+    that equal keys mean equal calls. The uid stands behind all that a copy says of the call, so
     that a call says the same when it was moved to another session. The best copy says to which
     session a call belongs; its figures are those of the largest copy.
     """

@@ -111,14 +111,14 @@ def _risk_of(
     if synced is not None and synced > oldest_safe:
         return None
     known = store.sources.by_path(adapter.name)
-    settled = (None, FORGOTTEN, config.exclude.mark)
+    harmless = (None, FORGOTTEN, config.exclude.mark)
     min_age_s = (now - oldest_safe).total_seconds()
     ages_s = [
         age_s
         for root, _ in config.roots_of(adapter.name, adapter.find_roots)
         for source in adapter.discover(root)
         if (age_s := now.timestamp() - source.mtime_ns / 1e9) >= min_age_s
-        and not _is_stored(adapter, source, known.get(source.path), settled)
+        and not _is_stored(adapter, source, known.get(source.path), harmless)
     ]
     if not ages_s:
         return None
@@ -139,10 +139,10 @@ def _could_read_all(config: Config) -> bool:
 
 
 def _is_stored(
-    adapter: Adapter, source: Source, state: SourceState | None, settled: Sequence[str | None]
+    adapter: Adapter, source: Source, state: SourceState | None, harmless: Sequence[str | None]
 ) -> bool:
     """Return True if a sync would read nothing more from the source."""
-    if state is None or state.source.size != source.size or state.problem not in settled:
+    if state is None or state.source.size != source.size or state.problem not in harmless:
         return False
     if state.problem is not None or state.position.offset >= source.size:
         return True

@@ -196,9 +196,9 @@ def agents(store: Store | None, config: Config) -> list[AgentFacts]:
 
 def _count_unread(store: Store, config: Config, agent: str) -> int:
     """Return the number of sources that are there and that no sync could read."""
-    settled = (None, FORGOTTEN, config.exclude.mark)
+    harmless = (None, FORGOTTEN, config.exclude.mark)
     states = store.sources.by_path(agent).values()
-    return sum(state.problem not in settled and state.missing_at is None for state in states)
+    return sum(state.problem not in harmless and state.missing_at is None for state in states)
 
 
 def _roots_of(config: Config, adapter: Adapter) -> list[Root]:

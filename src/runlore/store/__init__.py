@@ -31,11 +31,11 @@ from .values import (
     Row,
     Segment,
     SegmentEvent,
-    SessionCopy,
     SessionPlace,
     SourceState,
     StreamState,
     Tail,
+    TransferredSession,
 )
 
 __all__ = [
@@ -62,7 +62,7 @@ __all__ = [
     "Store",
     "StreamState",
     "Tail",
-    "SessionCopy",
+    "TransferredSession",
     "open_for_reading",
     "open_store",
 ]

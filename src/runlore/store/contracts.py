@@ -293,7 +293,7 @@ class Sources(Protocol):
     def are_below(self, part: str) -> bool:
         """Return True if the path of every source, of any machine, has this part."""
 
-    def unsettled(self) -> Iterator[list[SourceState]]:
+    def stale_copies(self) -> Iterator[list[SourceState]]:
         """Yield sources with copies whose originals another machine stored, to be derived again.
 
         One list for each machine. While a list is worked on, what is written counts as that

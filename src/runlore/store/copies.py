@@ -34,8 +34,8 @@ class Claim(msgspec.Struct, frozen=True):
     at: tuple[int, int] = (-1, -1)
 
     @property
-    def rank(self) -> tuple[Any, ...]:
-        """A sort key: the event happened in the session whose claim is the smallest."""
+    def sort_key(self) -> tuple[Any, ...]:
+        """Return a key by which the session that has the original has the smallest claim."""
         return self.can_yield, self.is_copy, self.age, self.uid, self.at
 
 
@@ -118,7 +118,7 @@ class Copies:
                 # What it is a copy of may have no name in common with the row.
                 elsewhere.setdefault(cited, []).append(at[:2])
                 claims.update(self._claims(self._known.cited_place(cited)))
-        first = min([*claims, here], key=lambda claim: claim.rank)
+        first = min([*claims, here], key=lambda claim: claim.sort_key)
         if first is not here:
             # Another event of the same session is no copy of the first: a record may name one, and
             # tell of an original that is the other.
@@ -129,10 +129,10 @@ class Copies:
             self._mark_stale([*(at[:2] for at in places), *(claim.at for claim in claims)])
         elif elsewhere:
             self._mark_stale(mine)
-            return min(elsewhere, key=self._rank_of_origin)
+            return min(elsewhere, key=self._key_of_origin)
         return None
 
-    def _rank_of_origin(self, origin: str) -> tuple[Age, str]:
+    def _key_of_origin(self, origin: str) -> tuple[Age, str]:
         session = self._known.sessions.get(origin.rpartition("#")[0])
         return (LATEST, LATEST, 0) if session is None else self._age_of(session), origin
 

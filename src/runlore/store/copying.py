@@ -18,7 +18,7 @@ from .contracts import Store
 from .digest_rows import ERROR
 from .rows import ROW
 from .sql.terms import TARIFF
-from .values import SessionCopy
+from .values import TransferredSession
 
 SOURCE_COLUMNS = (
     "agent", "path", "root", "machine", "size", "mtime_ns", "inode", "offset", "head", "tail",
@@ -122,7 +122,7 @@ def _copy_sessions(
     return numbers
 
 
-def read_session(source: Store, number: int, sources: dict[int, int]) -> SessionCopy:
+def read_session(source: Store, number: int, sources: dict[int, int]) -> TransferredSession:
     """Return all that is stored of a session, with the numbers of its sources in the target."""
     columns = source.transfer.session_columns()
     (row,) = source.maintenance.rows(
@@ -139,7 +139,7 @@ def read_session(source: Store, number: int, sources: dict[int, int]) -> Session
         "select block, source, facts, tally, hash from streams where session = ? order by block",
         (number,),
     )
-    return SessionCopy(
+    return TransferredSession(
         session=dict(zip(columns, row, strict=True)),
         streams=[(block, sources.get(origin, -1), *rest) for block, origin, *rest in streams],
         events=source.maintenance.rows(

@@ -271,8 +271,8 @@ class _Plan:
         known.aliases.update({(source.number, h): at for h, at in found.items()})
 
     def add_calls(self) -> None:
-        """Keep calls as they are settled. One of a session that was forgotten has none to belong
-        to."""
+        """Store the merged calls, without those of forgotten sessions, which have no session to
+        belong to."""
         known, changes = self.known, self.changes
         for kept in self.batch.calls:
             session, h = known.sessions.get(kept.call.session_uid), hash_of(kept.call)

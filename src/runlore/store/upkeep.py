@@ -14,7 +14,7 @@ from .values import (
     Bulk,
     Counted,
     Row,
-    SessionCopy,
+    TransferredSession,
     Weight,
 )
 
@@ -146,7 +146,7 @@ class Transfer(Protocol):
     def name_of(self, uid: str, author: str | None) -> tuple[str, str | None]:
         """Return the uid under which a session of another store is stored here, and its author."""
 
-    def take_session(self, taken: SessionCopy) -> int:
+    def take_session(self, taken: TransferredSession) -> int:
         """Store a session of another store in place of what is here; return its number here.
 
         Parts of it that belong to another author stay.

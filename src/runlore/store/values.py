@@ -243,7 +243,7 @@ class Batch(msgspec.Struct, kw_only=True):
     is_gone: bool = False
     """True if the records came from the store, because the source itself is missing."""
     calls: list[LedgerCall] = []
-    """Calls for the ledger: as the source has them, and later as they are settled."""
+    """Calls for the ledger: as the source has them, later as merged with the ledger."""
 
 
 class Billed(msgspec.Struct, frozen=True, kw_only=True):
@@ -284,7 +284,7 @@ class SegmentEvent(msgspec.Struct, frozen=True, gc=False):
     """True for text that the agent's program added by itself."""
 
 
-class SessionCopy(msgspec.Struct, kw_only=True):
+class TransferredSession(msgspec.Struct, kw_only=True):
     """A session of another store: its rows, without the number that it has there."""
 
     session: dict[str, Any]

@@ -18,7 +18,7 @@ from ..store import Batch, LedgerCall, PriceRow, Store
 from ..store.calls import costs_alike, hash_of
 
 
-def settle(
+def merge_with_ledger(
     store: Store, batch: Batch, find_price: Callable[[Call], PriceRow | None] | None = None
 ) -> Batch:
     """Return the batch with its calls as the ledger is to keep them.

@@ -21,7 +21,7 @@ from ..config import Config
 from ..errors import ConfigError, ReadError, Rejected
 from ..store import Batch, Put, Store
 from ..text import words
-from .billing import Pricer, move_to_originals, price, price_again, settle
+from .billing import Pricer, merge_with_ledger, move_to_originals, price, price_again
 from .digests import build_digests
 from .places import Places
 from .plan import Task, rejection
@@ -159,16 +159,16 @@ class Ingest:
         report.problems.append((self.store.url, problem))
         return True
 
-    def settle(self, batch: Batch) -> Batch:
+    def merge_calls(self, batch: Batch) -> Batch:
         """Return the batch with its calls merged with the ledger, and priced."""
         if batch.calls and not self.has_calls:
             self.has_calls = True
             # With wrong prices, sessions are stored without any. `price` raises the error later.
             with suppress(ConfigError):
                 self._pricer = Pricer(self.config)
-        return settle(self.store, batch, self._pricer if batch.calls else None)
+        return merge_with_ledger(self.store, batch, self._pricer if batch.calls else None)
 
-    def settle_copies(self, uids: Collection[str]) -> int:
+    def reassign_copies(self, uids: Collection[str]) -> int:
         """Bill calls of these sessions where they were made, and mark what has to be derived again
         so that copies refer to the oldest session. Return the number of sources."""
         quiet_since = datetime.now(UTC) - timedelta(seconds=self.quiet_s)
@@ -309,16 +309,16 @@ class _Pass:
         """Write a batch, or all of its source if it replaces what is stored."""
         known = task.known
         if known is None:
-            return self._store.ingest.put(self._ingest.settle(batch))
+            return self._store.ingest.put(self._ingest.merge_calls(batch))
         if task.why == "grown" and known.is_evicted and self._adds_to_evicted(batch):
             # The session comes back whole, because there is nothing to add to.
             task, batch = runner.from_start(task)
         if batch.since or task.why not in ("rewritten", "outdated"):
-            return self._store.ingest.put(self._ingest.settle(batch))
+            return self._store.ingest.put(self._ingest.merge_calls(batch))
 
         # A replacement is put as a whole: if the sync is killed halfway, the old is still there.
         def batches() -> Iterator[Batch]:
-            return map(self._ingest.settle, runner.iter_batches(task, batch))
+            return map(self._ingest.merge_calls, runner.iter_batches(task, batch))
 
         if known.is_evicted:
             is_proved = task.why == "outdated"

@@ -35,8 +35,8 @@ MAX_ATTEMPTS = 100
 """Runs of a sync whose database goes away in the middle."""
 
 MAX_GENERATIONS = 10
-"""Copies of copies settle in as many rounds as there are generations. Longer chains do
-not occur in real transcripts."""
+"""Copies of copies need as many rounds as there are generations. Longer chains do not occur in real
+transcripts."""
 
 
 GIT_PAUSE = timedelta(days=1)
@@ -117,7 +117,7 @@ class SyncRun:
             self.digest()
             self.ask_git()
             self.record_lessons()
-        self.settle_copies()
+        self.rederive_marked()
 
     # ── what is there ─────────────────────────────────────────────────────────────────────────────
     def discover(self) -> None:
@@ -164,7 +164,7 @@ class SyncRun:
         copies. This is not reported, because nothing that was stored before is news.
         """
         for _ in range(MAX_GENERATIONS):
-            marked = self._start_ingest().settle_copies(uids)
+            marked = self._start_ingest().reassign_copies(uids)
             if not marked and not events:
                 break
             plan = make_plan(self.store, self.config, self.discovery)
@@ -226,7 +226,7 @@ class SyncRun:
             file = str(home / rendered_files.FILE_NAME)
             self.report.problems.append((file, error.strerror or str(error)))
 
-    def settle_copies(self) -> None:
+    def rederive_marked(self) -> None:
         """Derive copies again that the syncs of several machines noticed in each other's sessions.
 
         This reads what the store keeps of their sources, and is not reported. It happens after the
@@ -234,12 +234,12 @@ class SyncRun:
         look once more when it is done.
         """
         changed: set[str] = set()
-        for states in self.store.sources.unsettled():
+        for states in self.store.sources.stale_copies():
             known = [state for state in states if adapter_version(state.source.agent) is not None]
             tasks = list(map(rederive_task, known))
             changed |= self._start_ingest().run(tasks, Report(), self._replan).sessions
         if changed:
-            self._start_ingest().settle_copies(changed)
+            self._start_ingest().reassign_copies(changed)
             self._digest_into(Report(), None)
 
     def close(self) -> None:

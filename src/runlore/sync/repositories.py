@@ -40,11 +40,11 @@ def name_repositories(
             own = (place.recorded, place.linked, place.repo)
             names[place.number] = next(filter(None, map(valid, own)), None)
     folders = _group(places)
-    unsettled = [folder for folder in folders if new is None or folder.has_session_in(new)]
+    undecided = [folder for folder in folders if new is None or folder.has_session_in(new)]
     for folder in folders:
         folder.learn()
     while True:
-        for folder in unsettled:
+        for folder in undecided:
             folder.ask(git)
         roots = {
             (folder.machine, folder.project.root): folder.name
@@ -54,8 +54,8 @@ def name_repositories(
         apart = _unique_names(roots)
         for folder in folders:
             names |= folder.name_sessions(roots, apart)
-        unsettled = [folder for folder in folders if folder.may_be_wrong(names)]
-        if not unsettled:
+        undecided = [folder for folder in folders if folder.may_be_wrong(names)]
+        if not undecided:
             break
     return {place.number: name for place in places if (name := names[place.number]) != place.repo}
 

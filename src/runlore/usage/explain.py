@@ -120,8 +120,10 @@ def _by_request(calls: Iterable[LedgerCall]) -> Iterator[Billed]:
 
 
 def why(call: Call, copy: Call) -> str:
-    """Return the reason why a copy does not count: the first of the rules of `ledger.rank` in which
-    it differs from the call that does."""
+    """Return the reason why a copy does not count.
+
+    It is the first rule of `ledger.preference` by which it differs from the copy that counts.
+    """
     if copy.is_sidechain != call.is_sidechain:
         return (
             "a copy on a side chain; its final figures are counted on the main line"

@@ -159,7 +159,7 @@ class ClaudeFold(Fold[State]):
         if self.state.own_since is None and line.uuid is None:
             self.note_time(line)
         if kind in MERGED:
-            self.settle(line, kind)
+            self.take_fact(line, kind)
             return True
         handler = self.rare_handlers.get(kind)
         if handler is None and line.message and (role := speaker(line.message)):
@@ -172,7 +172,7 @@ class ClaudeFold(Fold[State]):
         self.end_line()
         return handler is not None
 
-    def settle(self, line: RareLine, kind: str) -> None:
+    def take_fact(self, line: RareLine, kind: str) -> None:
         """Take in a fact about the session, which is no event. Such records are written again and
         again, so the last one counts."""
         self.merge(kind)
@@ -413,7 +413,7 @@ class ClaudeFold(Fold[State]):
     def annotate(self, fields: AllFields) -> None:
         line, session = self.current, self.session
         if self.step is not None and line.message is not None:
-            usage = self.settle_usage(self.step)
+            usage = self.usage_of_step(self.step)
             fields["usage"], fields["tokens"] = usage, usage.total
             fields["model"], self.step = line.message.model, None
         if line.cwd != session.cwd:
@@ -499,7 +499,7 @@ class ClaudeFold(Fold[State]):
                 )
                 self.out.calls.append((call, event))
 
-    def settle_usage(self, step: tuple[str, Tokens, Tokens]) -> Usage:
+    def usage_of_step(self, step: tuple[str, Tokens, Tokens]) -> Usage:
         state = self.state
         identity, added, most = step
         if identity:

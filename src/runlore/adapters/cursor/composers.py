@@ -140,7 +140,7 @@ def entries(db: apsw.Connection, session: str, about: dict[str, Any]) -> list[En
         Entry(name, length, rowid, is_left=bool(found))
         for name, (rowid, length) in sorted(rows.items(), key=lambda item: item[1])
     ]
-    return left + _settled(db, found, about)
+    return left + _complete(db, found, about)
 
 
 def _own_names(
@@ -157,8 +157,8 @@ def _own_names(
     return {name: key for name, key in found if name is not None and name in lost}
 
 
-def _settled(db: apsw.Connection, found: list[Entry], about: dict[str, Any]) -> list[Entry]:
-    """Without the bubble that is being written, and calls that are being made."""
+def _complete(db: apsw.Connection, found: list[Entry], about: dict[str, Any]) -> list[Entry]:
+    """Return the bubbles without the one being written and without unfinished calls."""
     if pick(about, "status", of=str) not in GENERATING or _is_stale(about):
         return found
     for n, entry in enumerate(found[-LATEST:], max(0, len(found) - LATEST)):

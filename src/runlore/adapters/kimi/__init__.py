@@ -123,7 +123,7 @@ class KimiAdapter(JsonlAdapter):
         if since is not None:  # The sidecars change with the session.
             yield from self.sidecars(source)
         yield from whole_calls(
-            _settled(super().read(source, since), agents), is_stale(source, STALE_S)
+            _until_early(super().read(source, since), agents), is_stale(source, STALE_S)
         )
 
     def sidecars(self, source: Source) -> Iterable[Record]:
@@ -171,7 +171,7 @@ def _own(source: Source, head: bytes) -> bytes:
     ).digest()
 
 
-def _settled(records: Iterable[Record], agents: frozenset[str]) -> Iterator[Record]:
+def _until_early(records: Iterable[Record], agents: frozenset[str]) -> Iterator[Record]:
     """Yield the records up to one that repeats a subagent's record whose log may still come: read
     from both, it would be counted twice."""
     for record in records:

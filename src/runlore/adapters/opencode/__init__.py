@@ -41,7 +41,7 @@ from ..shared.base import Adapter
 from ..shared.jsonl import note_refusal, to_json
 from ..shared.sqlite import NO_UTF8, is_passing, reading
 from .database import Database
-from .sessions import UNIT, Listed, Message, Shelf, as_record, calling, identity, original, settled
+from .sessions import UNIT, Listed, Message, Shelf, as_record, calling, complete, identity, original
 from .tree import Tree
 
 MAX_DEPTH = 10  # Folders between a root that is no home of the agent and one that is.
@@ -207,11 +207,11 @@ def _open(path: str) -> Iterator[tuple[Shelf, list[Message], str]]:
         with reading(place) as db:
             id_ = os.path.basename(path)
             shelf, messages = _find(db, id_)
-            yield shelf, settled(messages), id_
+            yield shelf, complete(messages), id_
     else:
         tree = Tree.of(path)
         id_ = tree.id_of(path)
-        yield tree, settled(tree.messages(id_)), id_
+        yield tree, complete(tree.messages(id_)), id_
 
 
 def _find(db: apsw.Connection, id: str) -> tuple[Shelf, list[Message]]:

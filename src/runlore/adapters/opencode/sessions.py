@@ -82,7 +82,7 @@ def identity(messages: Sequence[Message]) -> tuple[bytes, bytes]:
     )  # type: ignore[return-value]
 
 
-def settled(messages: list[Message]) -> list[Message]:
+def complete(messages: list[Message]) -> list[Message]:
     """Return the messages without a last one that is still being written: an event cannot be
     changed later."""
     return messages[:-1] if messages and messages[-1].is_open else messages

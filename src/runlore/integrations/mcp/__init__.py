@@ -62,11 +62,11 @@ def serve_stdio() -> None:
     # A thread that waits for stdin cannot be interrupted, and Python would wait for it. There is
     # nothing here to be tidied up.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    _settle()
+    _freeze_modules()
     anyio.run(_run_stdio)
 
 
-def _settle() -> None:
+def _freeze_modules() -> None:
     """Exclude the imported modules from garbage collection: they stay, and an answer with many
     values would otherwise have them scanned again and again."""
     gc.collect()
@@ -82,7 +82,7 @@ async def _run_stdio() -> None:
 def serve_http(port: int, ready: Callable[[str], object]) -> None:
     """Answers over HTTP on this machine alone, until it is interrupted. `ready` is told the
     address. Raises OSError when the port is taken."""
-    _settle()
+    _freeze_modules()
     with _bound(port) as bound:
         port = bound.getsockname()[1]
         # Named exactly: a page in a browser that reaches this port under another name, or from

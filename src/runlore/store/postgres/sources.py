@@ -36,8 +36,8 @@ class PostgresSources(SqlSources):
         streams = {names.get(uid, uid): state for uid, state in resume.streams.items()}
         return msgspec.structs.replace(resume, streams=streams) if names else resume
 
-    def unsettled_once(self) -> Iterator[list[SourceState]]:
-        """Yield unsettled sources of every machine of this author.
+    def stale_copies_once(self) -> Iterator[list[SourceState]]:
+        """Yield stale_copies sources of every machine of this author.
 
         A machine that is syncing holds its lock, and looks for them itself afterwards.
         """
@@ -49,6 +49,6 @@ class PostgresSources(SqlSources):
         try:
             for (reader,) in self.db.all(sql, (self.db.author,)):
                 self.db.machine = reader.removeprefix(f"{self.db.author}@")
-                yield from super().unsettled_once()
+                yield from super().stale_copies_once()
         finally:
             self.db.machine = machine

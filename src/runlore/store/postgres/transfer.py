@@ -18,7 +18,7 @@ from ..sql.index import SqlIndex
 from ..sql.ledger import SqlLedger
 from ..sql.sessions import SqlSessions
 from ..sql.transfer import SqlTransfer
-from ..values import STALE_COPIES, Row, SessionCopy
+from ..values import STALE_COPIES, Row, TransferredSession
 from .claims import Claims
 from .database import AuthorNotes, PostgresDatabase
 from .months import month_of
@@ -83,7 +83,7 @@ class PostgresTransfer(SqlTransfer):
         known = self.db.one("select author from sessions where uid = ?", (uid,))
         return uid if known is None or known[0] in (author, None) else f"{uid}~{author}"
 
-    def take_session(self, taken: SessionCopy) -> int:
+    def take_session(self, taken: TransferredSession) -> int:
         uid, author = taken.session["uid"], taken.session.get("author") or self.db.author
         with self.db.transaction():
             self.db.lock_for_writing()
@@ -124,7 +124,7 @@ class PostgresTransfer(SqlTransfer):
                 "update sources set adapter_version = ? where number = ?", (STALE_COPIES, source)
             )
 
-    def _adapt(self, taken: SessionCopy, author: str, name: str) -> SessionCopy:
+    def _adapt(self, taken: TransferredSession, author: str, name: str) -> TransferredSession:
         """Return the session as this database stores it: with an author, under a uid, without NUL.
 
         Under another uid it has no digest.
@@ -153,7 +153,7 @@ class PostgresTransfer(SqlTransfer):
         self.db.notes = AuthorNotes()
         return int(self.db.one(sql, [month, *(row[name] for name in names)])[0])
 
-    def _take_events(self, number: int, taken: SessionCopy) -> None:
+    def _take_events(self, number: int, taken: TransferredSession) -> None:
         flavor = taken.session["flavor"]
         self.db.connection.copy(
             "events", [clean_row([number, *row], flavor) for row in taken.events]

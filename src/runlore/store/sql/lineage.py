@@ -120,7 +120,7 @@ def _younger_origins(
         origin = known.sessions.get(uid)
         if origin is None or not _is_free(origin, known, quiet_since):
             continue
-        if _claim(fork, known).rank < _claim(origin, known).rank:
+        if _claim(fork, known).sort_key < _claim(origin, known).sort_key:
             yield origin
 
 

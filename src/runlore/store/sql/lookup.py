@@ -346,5 +346,5 @@ def _related_sessions(known: Known, sources: dict[int, KnownSource]) -> set[int]
     """Return the sessions of known sources, and those that have the same events or calls."""
     numbers = {number for source in sources.values() for number in source.sessions}
     numbers |= {at.session for places in known.natives.values() for at in places}
-    # Once it is settled, a call may count for the session that has it.
+    # Once it is merged with the ledger, a call may count for the session that has it.
     return numbers | {call.session for call in known.calls.values() if call is not None}

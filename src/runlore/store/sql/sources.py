@@ -25,7 +25,7 @@ from .group import PutGroup
 from .totals import SqlTotals
 
 MAX_ROUNDS = 10
-"""Maximum number of rounds: copies settle in as many as there are generations."""
+"""Maximum number of rounds: copies of copies need as many as there are generations."""
 
 STALE_AND_STORED = (
     f"adapter_version = {STALE_COPIES} and records > 0 and records = (select"
@@ -80,18 +80,18 @@ class SqlSources:
         )
         return [_source_state(row, is_evicted=row[0] in bare) for row in rows]
 
-    def unsettled(self) -> Iterator[list[SourceState]]:
+    def stale_copies(self) -> Iterator[list[SourceState]]:
         # Whoever could not have a lock relies on its holder to look once more, also when that found
         # nothing to do.
         for _ in range(MAX_ROUNDS):
-            is_settled = True
-            for states in self.unsettled_once():
-                is_settled = False
+            is_done = True
+            for states in self.stale_copies_once():
+                is_done = False
                 yield states
-            if is_settled:
+            if is_done:
                 return
 
-    def unsettled_once(self) -> Iterator[list[SourceState]]:
+    def stale_copies_once(self) -> Iterator[list[SourceState]]:
         """Yield the sources of one round."""
         if self.db.one(
             f"select 1 from sources where {self.db.own_sources[0]} and {STALE_AND_STORED} limit 1",

@@ -11,7 +11,7 @@ from typing import Any
 from ..digest_rows import ERROR
 from ..rows import LENGTH, OFFSET
 from ..segments import pack_one, unpack
-from ..values import Row, SessionCopy
+from ..values import Row, TransferredSession
 from .database import Database
 from .index import SqlIndex
 from .ledger import SqlLedger
@@ -50,7 +50,7 @@ class SqlTransfer:
         self.db.execute(f"update sources set {changes} where number = ?", (*values, number))
         return number
 
-    def take_session(self, taken: SessionCopy) -> int:
+    def take_session(self, taken: TransferredSession) -> int:
         with self.db.transaction():
             self._drop_old(str(taken.session["uid"]))
             number = self._take_row(taken.session)
@@ -69,7 +69,7 @@ class SqlTransfer:
             self.ledger.changed.add(number)
         return number
 
-    def _take_digest(self, number: int, taken: SessionCopy) -> None:
+    def _take_digest(self, number: int, taken: TransferredSession) -> None:
         if taken.digest is not None:
             self.db.execute(
                 "insert into digests values (?, ?, ?, ?, ?, ?, ?, ?)", (number, *taken.digest)
@@ -79,7 +79,7 @@ class SqlTransfer:
             ((number, *row) for row in taken.errors),
         )
 
-    def _take_events(self, number: int, taken: SessionCopy) -> None:
+    def _take_events(self, number: int, taken: TransferredSession) -> None:
         self.db.executemany(INSERT_EVENT, ((number, *row) for row in taken.events))
 
     def _drop_old(self, uid: str) -> None:
@@ -110,7 +110,7 @@ class SqlTransfer:
         )
         return int(self.db.one(sql, [row[name] for name in names])[0])
 
-    def _take_segments(self, number: int, taken: SessionCopy) -> None:
+    def _take_segments(self, number: int, taken: TransferredSession) -> None:
         at = 0
         for first, last, length, hash_, body in taken.segments:
             data = unpack(body, length, hash_)
