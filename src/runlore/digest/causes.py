@@ -1,4 +1,4 @@
-"""The agent's own words about an error: what caused it, or that it is none of its business.
+"""The agent's own words about an error: its cause, or that it is unrelated to the work.
 
 Only what the agent wrote between the failure and the success counts.
 """

@@ -140,7 +140,7 @@ _BLAMES = re.compile(r"\byou\b")
 def _redirects(low: str) -> bool:
     """Return True if an agent that was stopped is to do something else, or the same differently.
 
-    The next task is none of its business.
+    A request for the next task does not count.
     """
     if _goes_on(low) or _STATUS.match(low):
         return False

@@ -170,8 +170,8 @@ def _by_test(session: Evidence) -> Outcome | None:
 def _what_is_missing(run: Attempt, session: Evidence) -> str | None:
     """Return why a run of tests that passed is no success; None if it is one.
 
-    Without a change, several tests, and a commit of the change, a pass says hardly more than that
-    the session went on to its end.
+    It is a success only with a change, several tests, and a commit. Otherwise a pass says little
+    more than that the session went on to its end.
     """
     tests = session.counts(run)
     if session.last_edit < 0:

@@ -95,8 +95,8 @@ class Course(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def edits(self) -> list[Attempt]:
-        """The edits in between that may have helped. More output helps nobody but the reader, and
-        what was replaced before the success did not help either."""
+        """The edits in between that may have helped: not those that only add output, and not
+        those that were replaced before the success."""
         edits = [
             attempt
             for attempt in self.between

@@ -161,10 +161,9 @@ def find_draft(lesson: Lesson, drafts: Iterable[Lesson]) -> Lesson | None:
 
 
 def _count_outcomes(lesson: Lesson, by_id: Mapping[str, Lesson], ends: Sequence[End]) -> Lesson:
-    """Return a lesson with how sessions went since the decision.
-
-    If a person wrote the resolution, it has no key, and nobody can say which sessions followed it.
-    Sessions that got over the problem for an unknown reason do not count.
+    """Return a lesson with the results of sessions since the decision. A resolution that a person
+    wrote has no key, so the sessions that followed it are unknown.
+    Sessions that solved the problem for an unknown reason do not count.
     """
     keys = {lesson.key, *(by_id[name].key for name in lesson.merged if name in by_id)} - {""}
     if not keys:

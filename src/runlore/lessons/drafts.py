@@ -1,4 +1,4 @@
-"""Draft lessons from patterns: each miner drafts what it knows a way out of. Pure."""
+"""Draft lessons from patterns, by the `draft()` of the miner that found each pattern. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Drafted(msgspec.Struct, frozen=True):
 def draft_lessons(
     patterns: Iterable[Pattern], cases: Mapping[str, Case], thresholds: Thresholds
 ) -> Iterator[Drafted]:
-    """Yield what the patterns come to, those on a single change first."""
+    """Yield the result for each pattern, those about a single change first."""
     drafting = [
         (pattern, miner)
         for pattern in patterns

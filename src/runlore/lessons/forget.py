@@ -166,7 +166,7 @@ def _long_enough(texts: Iterable[str]) -> set[str]:
 
 
 def _iter_steps(digest: Digest) -> Iterator[str]:
-    """Yield what mined lessons quote of a session within sentences of their own."""
+    """Yield the texts of a session that mined lessons may quote within their own sentences."""
     for error in digest.errors:
         yield error.command or ""
     for fix in digest.fixes:

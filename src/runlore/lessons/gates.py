@@ -1,8 +1,8 @@
 """The gates that a mined lesson has to pass before it is proposed. Pure.
 
 `GATES` is the list. Each gate has a sentence, and a function that returns True for a draft that may
-pass. A draft that is refused is dropped silently: silence beats a wrong lesson. A person who writes
-a lesson by hand is not asked for all this; `is_harmful` holds for everybody.
+pass. A draft that is refused is dropped silently: silence beats a wrong lesson. Lessons that a
+person writes need not pass the gates, except `is_harmful`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Lessons as a block in a file that agents read, such as AGENTS.md: add, update and remove it.
 
-The block is enclosed in two marks. The added text is stored (a `Receipt` of `_settings`), so that
-removing it restores the file to the byte. If somebody has changed the block since, everything
+The block is enclosed in two marks. The added text is stored as a `Receipt`, so that removing it
+restores the file to the byte. If somebody has changed the block since, everything
 between the marks is removed. Nothing is written here: the functions return a `Change`.
 """
 

@@ -1,4 +1,4 @@
-"""The trial of lessons: which sessions a lesson is withheld from, so that its effect shows.
+"""The trial of lessons: decide from which sessions a lesson is withheld, to measure its effect.
 
 The decision is a function of a seed in runlore's home, the lesson and the session alone. So every
 hook and every answer of the MCP server decides the same for a session, in any order, and nothing

@@ -1,7 +1,7 @@
-"""Lessons on changes: what the miners of changed calls share.
+"""The common part of the miners of changed calls, which draft lessons on these changes.
 
-Such a miner looks for one kind of change (`changes`). It says in its own words when the change is
-called for; which sessions show it, how often it helped and where it applies is found here.
+Such a miner looks for one kind of change (`changes`). It words the situation. This module finds
+the sessions, how often the change helped, and where it applies.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def iter_changes(case: Case) -> Iterator[tuple[Fix, ErrorSummary, Change]]:
 
 
 def is_dangerous(fix: Fix) -> bool:
-    """Return True if a fix fetches code and runs it: nobody is ever told to do that."""
+    """Return True if a fix fetches code and runs it. Such a fix is never recommended."""
     texts = (fix.after, fix.change, *(step.summary for step in fix.steps))
     return any(fetches_and_runs(text) for text in texts if text)
 
@@ -114,7 +114,7 @@ def describe_change(change: Change) -> str:
 
 
 def find_ends(group: Group) -> list[End]:
-    """Return how the errors that the change ended somewhere ended in each session.
+    """Return how each session ended the errors that the change ended in some session.
 
     Errors of the same family count as well: there the change did not help, or was not tried.
     """

@@ -54,7 +54,7 @@ def find_patterns(
 
 
 def _merge_similar(groups: _Groups) -> _Groups:
-    """Merge groups whose loci are sets of words and say the same in other words."""
+    """Merge groups whose loci are sets of similar words."""
     words: dict[tuple[str, str], dict[str, frozenset[str]]] = {}
     for key, signals in groups.items():
         if isinstance(locus := signals[0].locus, WordsLocus):

@@ -1,4 +1,4 @@
-"""The fixes of an error that an agent may be told of while nobody has approved anything.
+"""The fixes of an error that an agent may be shown although nobody has approved them.
 
 A transcript may come from anywhere, and what is in it must not steer an agent elsewhere. So a fix
 is told only if it is certain enough, and only

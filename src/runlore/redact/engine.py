@@ -239,7 +239,7 @@ class Redactor:
         return self._gate.search(data) is not None or sentences.names_password(data)
 
     def _find_wrapped(self, data: bytes) -> Iterator[_Span]:
-        """Find what goes on in the next line."""
+        """Find secrets that continue in the next line."""
         opened = (match.span(1) for match in _compile(rules.WRAPPED).finditer(data))
         view = views.joined_lines(data, opened)
         for start, end, kind in self._spans_in(view.data) if view else ():

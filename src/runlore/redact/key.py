@@ -1,5 +1,5 @@
-"""The store's own key, with which what stands for a secret is made. Apart from `redact`, which
-takes longer to import than to make it."""
+"""The store's own key for the hashes in redaction markers. In a module of its own, because
+`redact` takes longer to import than the key takes to create."""
 
 import os
 from pathlib import Path
@@ -8,8 +8,7 @@ from runlore.errors import ConfigError
 
 
 def load_key(path: Path) -> bytes:
-    """The store's own key: 32 random bytes at `path`, made readable by its owner alone when there
-    are none yet."""
+    """Return the store's key: 32 random bytes at `path`, created for its owner alone if missing."""
     try:
         return _read_key(path)
     except FileNotFoundError:

@@ -1,7 +1,6 @@
-r"""What a secret looks like: the table that `redact` runs. Patterns only; nothing here scans,
-judges or replaces.
+r"""The forms of secrets: the table of patterns that `redact` runs.
 
-Written from the token shapes that providers publish. A row of `_SHAPES` reads `kind  lead  body
+Patterns only; nothing here scans, judges or replaces. Written from the token shapes that providers publish. A row of `_SHAPES` reads `kind  lead  body
 [rest]`: the fixed opening, then the alphabet and least length of what follows, then (where the
 token goes on) a pattern for the rest.
 
@@ -524,7 +523,7 @@ PLACED_GATE = "|".join(
 
 
 def _wrapped() -> str:
-    """Return a pattern for a token that goes on in the next line, with the line end as its group.
+    """Return a pattern for a token that continues in the next line; its group is the line end.
 
     Short leads are left out: they would begin too many words.
     """

@@ -46,7 +46,7 @@ class Tries:
         return self._data[max(0, at - _MAX_NAME_BYTES) : at + MAX_LEAD_BYTES]
 
     def next_after(self, at: int) -> int:
-        """Return where to go on after a place at which no secret begins."""
+        """Return where to continue after a place where no secret begins."""
         if at >= self._word_end:
             end = _WORD_END.search(self._data, at + 1)
             self._count, self._word_end = 0, end.start() if end else len(self._data)

@@ -224,7 +224,7 @@ _REACH = 512
 
 
 def joined_lines(data: bytes, opened: Iterable[tuple[int, int]]) -> View | None:
-    """Return what stands around wrapped lines, joined; None if there are none.
+    """Return the ends and beginnings of wrapped lines, joined; None if no line is wrapped.
 
     A line is taken for wrapped if it is as long as the longest. `opened` are
     further line ends (start and end), before which a token has begun.

@@ -1,4 +1,4 @@
-"""The ledger's part of a sync: of all copies of a call one is counted, and what counts is priced.
+"""The ledger's part of a sync: one of all copies of a call is counted and priced.
 
 It stands between the store, which keeps calls, and `pricing`, which computes. Each step can be run
 twice, or after being killed.

@@ -116,7 +116,7 @@ def _unpack(results: bytes) -> list[DigestResult]:
 
 
 def _digest_alone(workers: Workers, url: str, uid: str, limits: Quality) -> list[DigestResult]:
-    """Build a digest of which it is not known whether a worker died of it."""
+    """Build a digest in a process of its own, because it may have killed a worker."""
     try:
         return _unpack(workers.run_alone(_digest_in_worker, url, [uid], limits))
     except WorkerDied:

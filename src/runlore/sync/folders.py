@@ -24,8 +24,11 @@ class Project(NamedTuple):
 
 
 def project_of(cwd: str, known: Container[str] = ()) -> Project:
-    """Return the project of a folder. A folder below its root is a project of its own, as far as a
-    path tells. `known` are folders in which there are sessions, as `normal_path` gives them."""
+    """Return the project of a folder, from its path alone.
+
+    A folder that is no worktree counts as a project of its own, also below the root of another.
+    `known` are folders with sessions, as `normal_path` gives them.
+    """
     path = normal_path(cwd)
     parts = path.split("/")
     # Most folders are none, and all paths are looked at often.
@@ -77,8 +80,8 @@ _ID = re.compile(r"[0-9a-f]{4,}(?:-[0-9a-f]+)*|\d+")
 
 
 def _name_apart(parts: list[str], at: int) -> str | None:
-    """Return the name of a repository whose worktree lies among those of others: below the folder
-    at this place. None if that collects no worktrees."""
+    """Return the name of a repository from a folder that collects the worktrees of several ones;
+    None if the folder at this place does not."""
     inside = parts[at + 1 :]
     place = _APART.get((parts[at - 1], parts[at])) if at else None
     if place is None:

@@ -27,7 +27,7 @@ _SLACK = timedelta(days=1)
 def ask_git(
     store: Store, due: list[CommittedSession], asked_before: datetime, now: datetime
 ) -> int:
-    """Ask the repositories of these sessions that were asked before a time, and not since.
+    """Ask git about the commits of these sessions, in repositories not asked since a given time.
 
     Returns how many sessions have another state.
     """

@@ -57,7 +57,7 @@ class Changes(msgspec.Struct):
 
 
 class _Unstorable(Exception):
-    """A source has a value that the database does not take; None when it is one of several."""
+    """A source has a value that the database refuses. `source` is None if it is one of a group."""
 
     def __init__(self, source: Source | None, error: Exception) -> None:
         super().__init__(str(error) or type(error).__name__)
@@ -122,10 +122,10 @@ class Ingest:
                     return
 
     def name_repositories(self) -> None:
-        """Give the sessions of one repository one name, when a session told where it was run.
+        """Give all sessions of a repository the same name, if new sessions recorded their
+        folders.
 
-        All sessions are looked at, so that a sync that goes on after one that was killed also
-        names what that one stored.
+        All sessions are compared, so the next sync also names those that a killed one stored.
         """
         if self.has_places:
             self.has_places = False
@@ -230,7 +230,7 @@ class _Pass:
             raise _Unstorable(group[0][0].source if len(group) == 1 else None, error) from None
 
     def _put_result(self, task: Task, result: Result, runner: TaskRunner) -> None:
-        """Put what a worker made of a part of a source."""
+        """Put the result of one part of a source."""
         batch = result.batch
         if result.problem is not None:
             self._note(task, result.problem, result.is_rejected)
@@ -260,7 +260,7 @@ class _Pass:
         return task.why == "grown" and is_empty and self._config.raw == "keep"
 
     def _recount(self, task: Task, word: str) -> None:
-        """Count a source as what it turned out to be."""
+        """Count a source under another word than the plan did."""
         counts = self.report.found
         if counts.get(task.why):
             counts[task.why] -= 1

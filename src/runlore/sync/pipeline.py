@@ -191,8 +191,7 @@ class SyncRun:
     def digest(self) -> None:
         """Build the digests of sessions that changed and came to rest since.
 
-        Only when they are at rest it is known which of several sessions with the same events ended
-        first.
+        Which of several sessions with the same events ended first is known only when all rest.
         """
         if uids := self._find_undigested():
             self.rederive_copies({*uids})
@@ -227,11 +226,11 @@ class SyncRun:
             self.report.problems.append((file, error.strerror or str(error)))
 
     def rederive_marked(self) -> None:
-        """Derive copies again that the syncs of several machines noticed in each other's sessions.
+        """Derive the copies again that syncs of several machines marked in each other's sessions.
 
-        This reads what the store keeps of their sources, and is not reported. It happens after the
-        lock is released: a machine that could not get the lock of another one relies on that one to
-        look once more when it is done.
+        They are read from the stored records, and not reported. This happens after the lock is
+        released: a machine that could not get the lock relies on its holder to look once more at
+        the end.
         """
         changed: set[str] = set()
         for states in self.store.sources.stale_copies():

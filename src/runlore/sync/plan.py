@@ -24,8 +24,8 @@ _Key = tuple[str, str]
 class Task(msgspec.Struct, kw_only=True):
     """A source that has to be read, and why.
 
-    `why` is new, grown, rewritten or outdated (derived by an older adapter, or up to a last record
-    without an end that is another one now).
+    `why` is new, grown, rewritten or outdated. A source is outdated if an older adapter has read
+    it, or if its last record was read without a line end and has changed since.
     """
 
     source: Source
@@ -132,7 +132,7 @@ def _known_states(store: Store, discovery: Discovery) -> dict[_Key, SourceState]
 
 
 def _lost_states(known: dict[_Key, SourceState], discovery: Discovery) -> dict[_Key, SourceState]:
-    """Return the stored sources that are not there any more, of the folders that were searched."""
+    """Return the stored sources that are missing from the searched folders."""
     present = {(source.agent, source.path) for source in discovery.sources}
     return {
         (agent, path): state
@@ -168,7 +168,7 @@ def _why_read(source: Source, state: SourceState | None, config: Config) -> str 
 
 
 def _why_read_again(source: Source, state: SourceState, is_same: bool) -> str | None:
-    """Return why a source has to be read of which a part is stored."""
+    """Return why a source that is partly stored has to be read again."""
     adapter = adapters.get(source.agent)
     # An evicted session stays evicted while nothing is added to it, also with a newer adapter.
     stays_evicted = state.is_evicted and state.adapter_version != DAMAGED

@@ -1,4 +1,4 @@
-"""One repository, one name: which sessions are of the same repository, and what it is called. Pure.
+"""One repository, one name: group sessions by repository, and choose the name. Pure.
 
 A name is learned from any session of a folder or of its worktrees, and holds for all of them.
 """
