@@ -1,8 +1,8 @@
 r"""The forms of secrets: the table of patterns that `redact` runs.
 
-Patterns only; nothing here scans, judges or replaces. Written from the token shapes that providers publish. A row of `_SHAPES` reads `kind  lead  body
-[rest]`: the fixed opening, then the alphabet and least length of what follows, then (where the
-token goes on) a pattern for the rest.
+Patterns only; nothing here scans, judges or replaces. Written from the token shapes that providers
+publish. A row of `_SHAPES` reads `kind  lead  body [rest]`: the fixed opening, then the alphabet
+and least length of what follows, then (where the token goes on) a pattern for the rest.
 
 Every rule also has a gate: a pattern that is cheap to look for in undecoded JSON and matches there
 whenever the rule matches in a decoded string. So a gate allows `\n`, `\"`, `\/` where a rule allows

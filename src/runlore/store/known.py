@@ -58,7 +58,7 @@ class Stream:
 
     @classmethod
     def empty(cls, block: int, source: int) -> Stream:
-        """A block that nothing is in yet."""
+        """Return a block without events."""
         return cls(block, source, Facts(native_session_id=""), Tally(), b"")
 
     @property
@@ -84,7 +84,7 @@ class Stream:
         )
 
     def fill(self, delta: Delta) -> None:
-        """Take over what a delta says."""
+        """Update the block by a delta."""
         self._facts, self._tally, self.hash = delta.facts, delta.tally, delta.hash
 
 
@@ -194,7 +194,8 @@ class File(NamedTuple):
 
 
 class KnownCall(NamedTuple):
-    """A call of the ledger. Without `kept`, it was changed, and how has to be asked."""
+    """A call of the ledger. Without `kept` it was changed, and the database has to be asked for
+    it."""
 
     kept: LedgerCall | None
     session: int
@@ -260,7 +261,8 @@ class Known:
         return self.cited.get((session.number, int(seq))) if session is not None else None
 
     def seq_of(self, session: KnownSession, h: int) -> int | None:
-        """The same, also for a record that gave no event: the one that it follows."""
+        """Return the number of the event with a native id. A record without an event stands for
+        the event it follows."""
         seq = self.place_in(session.number, h)
         if seq is not None:
             return seq
@@ -323,7 +325,7 @@ def originals_first(batch: Batch) -> list[Delta]:
 
 
 def uids_of(batch: Batch) -> Iterator[str]:
-    """The sessions that a batch is about, their parents, and those of its calls."""
+    """Return the sessions of a batch, their parents, and the sessions of its calls."""
     for delta in batch.deltas:
         yield delta.session_uid
         if delta.facts.parent_uid:
@@ -344,7 +346,7 @@ def hashes_of(batch: Batch) -> Iterator[int]:
 
 
 def hashes_without_event(batch: Batch) -> Iterator[int]:
-    """The hashes by which a batch may mean a record that gave no event."""
+    """Return the hashes by which a batch may refer to a record without an event."""
     for pair in batch.aliases:
         yield from pair
     yield from (kept.event for kept in batch.calls)

@@ -1,5 +1,5 @@
-"""Agents and store: which agents were found and how much is stored of each, how large the store is,
-and whether it is right."""
+"""The pages about agents and the store: the sessions of each agent, the size of the store, and
+the doctor's checks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Answers that take longer than a page may, kept until the store changes: events came, or a digest
-was made of those that are there. A few of them: what is asked in another way is made anew."""
+"""A cache of a few slow answers. An answer is valid until the store gets new events or digests."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class HomeAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HitAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A session, and where it has what was searched for."""
+    """A session, and its events that match the search."""
 
     session: SessionLine
     name: str
@@ -266,13 +266,13 @@ def get_matches(request: Request, store: Store, _: Config) -> list[engine.EventH
 
 
 def get_errors(request: Request, store: Store, _: Config) -> Answer:
-    """Errors that keep coming back; with `q` what is known of the error that this text tells of."""
+    """Recurring errors; with `q` what is known of the errors in this text."""
     now = datetime.now(UTC)
     return failures.find(store, *failures.parse_params(request.query_params, now), now)
 
 
 def get_error(request: Request, store: Store, _: Config) -> ErrorAnswer:
-    """One error: every session that has it, and what made it go away."""
+    """One error: every session that has it, and its fixes."""
     error, met = failures.known(store, request.path_params["fingerprint"])
     return ErrorAnswer(error=error, sessions=met)
 
@@ -300,7 +300,7 @@ def get_explained(request: Request, store: Store, config: Config) -> Explanation
 
 
 def get_waste(request: Request, store: Store, _: Config) -> WasteAnswer:
-    """Calls that were paid for and led nowhere, in the last 30 days unless `since` is given."""
+    """Paid calls that led nowhere, in the last 30 days unless `since` is given."""
     wanted = usage.parse_params(request.query_params, datetime.now(UTC), Zone())
     found = wasted(store, wanted.chosen)
     rows = {
@@ -323,8 +323,8 @@ def get_live(request: Request, _: Store, config: Config) -> list[live.LiveLine]:
 
 
 def get_run(request: Request, _: Store, config: Config) -> live.Run:
-    """One of them: state, path, checkpoints; with `from` and `to` what changed between two of
-    these."""
+    """One run: state, path, checkpoints; with `from` and `to` the changes between two
+    checkpoints."""
     first, second = request.query_params.get("from"), request.query_params.get("to")
     return live.run(
         config, request.path_params["id"], (first, second) if first and second else None
@@ -357,7 +357,7 @@ def get_doctor(_: Request, __: Store, ___: Config) -> doctor.Report:
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """A path, its question, the type of the answer, and what may be asked."""
+    """A path with its function, the type of its answer, and its parameters."""
 
     path: str
     ask: Callable[[Request, Store, Config], Any]

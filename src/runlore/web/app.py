@@ -1,4 +1,4 @@
-"""The app: all routes behind one guard, and what happens when a question cannot be answered."""
+"""The app: all routes behind one guard, and the answers to requests that fail."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ def make_app(
     stores: Stores | None = None,
     is_ending: Callable[[], bool] = lambda: False,
 ) -> ASGIApp:
-    """The app for this configuration, which is read again with each question. The guard stands
-    before all else, failures included. Whoever hands in the stores closes them; what is told
-    without an end is ended when `is_ending`."""
+    """Return the app for this configuration, which is read again with each request. The guard
+    comes before everything else, failures included. The caller closes the stores that it passes.
+    Streams of events end when `is_ending` is set."""
     # Pages shrink to a fifth; what is sent as it happens is left as it is.
     middleware = [Middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)]
     handlers = {RunloreError: refuse, HTTPException: refuse, Exception: fail}
@@ -88,7 +88,7 @@ def make_app(
 
 
 def refuse(request: Request, error: Exception) -> Response:
-    """An answer that helps: what is wrong, and what to try."""
+    """Return the answer to a request that cannot be met: what is wrong, and what to try."""
     status = (
         error.status_code
         if isinstance(error, HTTPException)
@@ -114,7 +114,8 @@ def refuse(request: Request, error: Exception) -> Response:
 
 
 def fail(request: Request, error: Exception) -> Response:
-    """A bug, or a store that cannot be read: said in one line, without what is inside."""
+    """Return the answer after a bug, or for a store that cannot be read: one line without
+    details."""
     if request.url.path.startswith(ROOT):
         return problem(error, 500)
     message = f"this did not work ({type(error).__name__}); `runlore doctor` looks at the store"

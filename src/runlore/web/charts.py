@@ -1,7 +1,5 @@
-"""Charts as SVG, made here: the numbers are in the page, as hover values and as a table, and no
-script draws anything.
-
-From values to markup; colours are classes, so that they follow the theme.
+"""Charts as SVG markup, drawn without scripts. The numbers are in the page, as hover values and
+as a table. Colours are classes, so that they follow the theme.
 """
 
 from __future__ import annotations
@@ -116,7 +114,7 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stacked(days: Sequence[str], found: Mapping[str, Mapping[str, float]]) -> Stack:
-    """From values by day and name. Names beyond the largest few are added up."""
+    """Return a chart of values by day and name. Names beyond the largest few are added up."""
     sums: dict[str, float] = {}
     for row in found.values():
         for name, value in row.items():
@@ -132,7 +130,7 @@ def stacked(days: Sequence[str], found: Mapping[str, Mapping[str, float]]) -> St
 
 
 def bars(chart: Stack, say: Callable[[float], str], label: str, wide: int = HALF) -> Markup:
-    """Stacked bars, one for each day, with a scale of two lines."""
+    """Return stacked bars, one for each day, with a scale of two lines."""
     most = max(chart.totals, default=0) or 1
     width = (wide - LEFT) / max(1, len(chart.days))
     height = HIGH - FOOT - 8
@@ -195,15 +193,15 @@ def _on(day: date) -> str:
 
 
 def _going(url: str) -> Markup:
-    """Makes a click lead there. No link: a chart is a picture to whoever cannot see it, and has its
-    table."""
+    """Return the attribute that makes a click open a page. It is no link: screen readers get the
+    table below the chart."""
     return Markup(' data-go="{}"').format(url) if url else Markup("")
 
 
 def heatmap(
     first: date, last: date, found: Mapping[date, int], say: Callable[[int], str]
 ) -> Markup:
-    """A square for each day, a column for each week, the darker the more."""
+    """Return a square for each day in columns of weeks; higher values are darker."""
     most = max(MIN_HEAT, *found.values(), 0)
     start = first - timedelta(days=first.weekday())
     squares, months = [], []

@@ -1,6 +1,5 @@
-"""The digest of a session as sections of its page: what was asked, what came of it, what was done.
-
-From values to values. The template escapes what is in them.
+"""The digest of a session as sections of its page: requests, results, work. Pure. The template
+escapes the texts.
 """
 
 from __future__ import annotations

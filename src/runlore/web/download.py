@@ -1,5 +1,4 @@
-"""Sessions and parts of them to take away: the formats of `export`, redacted, sent as they are
-made."""
+"""Downloads of sessions and parts of them, in the formats of `export`: redacted, and streamed."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ FORMATS: dict[str, tuple[str, Callable[[Selection], Iterator[str]]]] = {
 
 
 def export(request: Request) -> Response:
-    """A file of a session, or of its events from `first` to `last`."""
+    """Answer with a file of a session, or of its events from `first` to `last`."""
     kind = request.query_params.get("format", "md")
     if kind not in FORMATS:
         raise NotFound(f"there is no format {kind!r}; there are {', '.join(FORMATS)}")
@@ -63,7 +62,7 @@ def export(request: Request) -> Response:
 
 
 def one(request: Request) -> Response:
-    """An event as Markdown, to paste."""
+    """Answer with an event as Markdown, for the clipboard."""
     with borrow_store(request) as (store, config):
         uid, seq = uid_of(request, store), number(request, "seq")
         taken = select(

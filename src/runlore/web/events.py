@@ -65,8 +65,8 @@ def live_state(config: Config) -> Changed:
 
 
 async def events(request: Request) -> Response:
-    """`events` is how many the page knows of: what came between its making and its listening is
-    told at once."""
+    """Send changes. `events` is the number that the page knows: if more came since, they are sent
+    at once."""
     uid, known = request.query_params.get("session"), request.query_params.get("events", "")
 
     def look() -> Changed | None:

@@ -1,5 +1,5 @@
-"""Errors: which keep coming back, whether more or less often, where, by whom, and what fixed them.
-Paste one to ask about it."""
+"""The pages about errors: recurring ones with their trend, places and fixes, and a field to look
+up a pasted one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parse_params(params: Mapping[str, str], now: datetime) -> tuple[dict[str, st
 
 
 def find(store: Store, given: dict[str, str], chosen: Filter, now: datetime) -> Answer:
-    """Those that keep coming back, or what is known of the error that a text tells of."""
+    """Answer with the recurring errors, or with what is known of the errors in a text."""
     if "q" in given:
         answer = known_errors.find_fixes(store, given["q"], chosen, now, limit=20)
     else:
@@ -85,7 +85,7 @@ def page(request: Request) -> Response:
 
 
 def one(request: Request) -> Response:
-    """One error: every session that has it, and what made it go away."""
+    """Answer with one error: every session that has it, and its fixes."""
     with borrow_store(request) as (store, _):
         error, met = known(store, request.path_params["fingerprint"])
         titles = store.sessions.labels([row.uid for row in met[:MET]])
@@ -101,7 +101,7 @@ def one(request: Request) -> Response:
 
 
 def words_of(template: str) -> str:
-    """Return the longest part of an error that does not vary, as a query that finds it."""
+    """Return a query that finds an error: the longest part of its template that does not vary."""
     longest = max(_VARIES.split(template), key=len).strip()
     return f'"{longest}"' if longest else ""
 

@@ -40,8 +40,7 @@ HEADERS = {
 
 
 class Door(msgspec.Struct, frozen=True, kw_only=True):
-    """By which names we are asked, and with which token; None asks for none, and is for loopback
-    only."""
+    """The host names that the server answers to, and its token; None only on loopback."""
 
     hosts: tuple[str, ...] = LOOPBACK
     token: str | None = None
@@ -54,7 +53,7 @@ class Door(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pass_(self) -> str | None:
-        """The cookie value of someone who gave the token."""
+        """The value of the cookie that a person gets who gave the token."""
         return (
             None
             if self.token is None
@@ -71,8 +70,8 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """ASGI middleware: refuses what the door does not let in, and adds the headers to every
-    answer."""
+    """ASGI middleware: refuses requests that the `Door` does not admit, and adds the headers to
+    every answer."""
 
     def __init__(self, app: ASGIApp, door: Door) -> None:
         self.app, self.door = app, door
@@ -124,8 +123,8 @@ class Guard:
 
 
 def _is_from_us(method: str, headers: Headers, host: str) -> bool:
-    """A page of ours, an address that was typed or followed, or a program: never another site's
-    script, picture or form."""
+    """Return True for a request by our own pages, by a typed or followed address, or by a
+    program, and False for one by a script, picture or form of another site."""
     site, mode = headers.get("sec-fetch-site"), headers.get("sec-fetch-mode")
     origin = headers.get("origin")
     if origin is not None and origin.lower().partition("://")[2] != host.lower():
@@ -137,7 +136,7 @@ def _is_from_us(method: str, headers: Headers, host: str) -> bool:
 
 
 def _name(host: str) -> str:
-    """The name of a Host header, without its port."""
+    """Return the name in a Host header, without its port."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     name, _, port = host.rpartition(":")

@@ -1,5 +1,4 @@
-"""The first page: what runs now, what the last year looked like, what the last month cost, and what
-is left of the budget."""
+"""The first page: running sessions, the activity of a year, the cost of a month, the budgets."""
 
 from __future__ import annotations
 
@@ -37,8 +36,8 @@ STALE = timedelta(hours=1)
 
 
 class Active(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that runs now, or did lately. `state`: running, quiet (it may wait for someone),
-    over."""
+    """A session that is running or ended lately. `state`: running, quiet (it may wait for
+    someone), over."""
 
     session: SessionLine
     state: str
@@ -127,7 +126,7 @@ def last_used(store: Store, zone: Zone, today: date) -> date:
 
 
 def active(store: Store, now: datetime) -> list[Active]:
-    """The sessions of the last day, or the latest there are."""
+    """Return the sessions of the last day; if there are none, the latest ones."""
     # Further in the future no clock is right: what it wrote would stand here for years.
     until = now + RECENT
 

@@ -1,5 +1,5 @@
-"""Live: the runs that agents log themselves. State, the way through their nodes, checkpoints with
-what changed, skills with pass rates.
+"""The pages about live runs: their state, their path through nodes, checkpoints with their
+changes, and skills with pass rates.
 
 An id from a URL is looked up in the list of sessions first, so that nothing but the name of a
 session reaches the disk.
@@ -34,8 +34,8 @@ STATUSES = ("new", "active", "paused", "completed", "failed", "cancelled")
 
 
 class LiveLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A live session in a list. `owner` is what is known of its process: alive, dead, silent,
-    unknown; None when nobody runs it."""
+    """A live session in a list. `owner` is the state of its process: alive, dead, silent,
+    unknown; None if no process runs it."""
 
     id: str
     title: str | None
@@ -56,7 +56,7 @@ class LiveLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known of a run."""
+    """A run with all that its page shows."""
 
     line: LiveLine
     state: SessionState | None
@@ -70,7 +70,7 @@ def store_of(config: Config) -> SessionStore:
 
 
 def lines(config: Config, status: str | None = None, limit: int = SHOWN) -> list[LiveLine]:
-    """The newest live sessions, each with a look at its run."""
+    """Return the newest live sessions, each with the state of its run."""
     store = store_of(config)
     try:
         return [line_of(store, info, config) for info in store.list(status=status, limit=limit)]

@@ -1,5 +1,5 @@
-"""The page that asks for the token, where one is needed. The answer is a cookie that holds a hash
-under it."""
+"""The page that asks for the token of a server that has one. The right token gets a cookie with a
+hash made of it."""
 
 from __future__ import annotations
 

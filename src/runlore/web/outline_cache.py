@@ -1,4 +1,4 @@
-"""Outlines of the sessions that are being read, kept for their next part. One that grew is made
+"""A cache of outlines of sessions, because pages load in parts. A session that grew is outlined
 again."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""From values to pages: the templates, and the store of a page. The names that templates may use
-are in `export.pages`.
+"""Render pages by templates, and open the store for a page. Functions for templates are in
+`export.pages`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PAGES = (
 
 
 def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """A page, or a part of one."""
+    """Render a page, or a part of one."""
     text = TEMPLATES.get_template(template).render(
         path=request.url.path,
         has_token=request.app.state.door.token is not None,
@@ -44,15 +44,14 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
 
 @contextmanager
 def borrow_store(request: Request) -> Iterator[tuple[Store, Config]]:
-    """The store as it is at one moment, and the settings. The page says if it is the demo's."""
+    """Give the store as of one moment, and the settings."""
     with request.app.state.stores.lend() as (store, config):
         request.state.is_demo = query.is_demo(store)
         yield store, config
 
 
 def warm() -> None:
-    """Makes ready what the first page would wait for: templates and what reads Markdown take 0.3 s
-    together."""
+    """Load templates and the Markdown parser, so that the first page does not wait for them."""
     for name in TEMPLATES.list_templates():
         TEMPLATES.get_template(name)
     markdown("*a*\n\n```python\na = 1\n```")

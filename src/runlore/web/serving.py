@@ -33,8 +33,8 @@ SHORTEST = 16
 
 
 def door_for(host: str, names: tuple[str, ...] = (), token: str | None = None) -> Door:
-    """Loopback asks for a token only where one is given; anything else gets one, and it must not be
-    short. Raises RunloreError."""
+    """Return the door of an address. On loopback there is a token only if one is given; any other
+    address gets one. Raises RunloreError for a short token."""
     if token is not None and len(token) < SHORTEST:
         raise RunloreError(
             f"the token must have at least {SHORTEST} characters: others can reach {host}, and may"
@@ -49,8 +49,8 @@ def door_for(host: str, names: tuple[str, ...] = (), token: str | None = None) -
 
 
 def bind(host: str, port: int | None) -> socket.socket:
-    """A socket that listens, so that whoever is told the address finds it. Port 0 is any that is
-    free, None the usual one or, when that is taken, any. Raises RunloreError."""
+    """Return a listening socket. Port 0 is any free one; None is the default one, or any free one
+    if that is taken. Raises RunloreError."""
     if port is None:
         try:
             return bind(host, PORT)
@@ -96,7 +96,7 @@ def _is_reached(name: str, port: int) -> bool:
 
 
 def serve(listening: socket.socket, door: Door, ready: Callable[[], None] | None = None) -> None:
-    """Answers until it is interrupted."""
+    """Serve until interrupted."""
     stores = Stores()
     server = make_server(lambda is_ending: make_app(door, stores, is_ending))
     threading.Thread(target=warm, daemon=True).start()
@@ -107,7 +107,8 @@ def serve(listening: socket.socket, door: Door, ready: Callable[[], None] | None
 
 
 def make_server(make: Callable[[Callable[[], bool]], ASGIApp]) -> uvicorn.Server:
-    """Return a server for the app that `make` returns, which is told when the server ends."""
+    """Return a server for the app that `make` returns. `make` gets a function that says whether
+    the server is ending."""
     config = uvicorn.Config(
         make(lambda: server.should_exit),
         http=ImpatientProtocol,

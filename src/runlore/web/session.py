@@ -1,4 +1,4 @@
-"""One session: its page, and the parts, texts and views that the page asks for as it is read."""
+"""The page of one session, and the parts, texts and views that it loads later."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def blocks_in(found: Outline, part: int) -> list[Block]:
 
 # ── what is asked ─────────────────────────────────────────────────────────────────────────────────
 def uid_of(request: Request, store: Store) -> str:
-    """The session that a URL names: its uid, or what else a person may call it."""
+    """Return the uid of the session that a URL names, by its uid or another name."""
     return query.resolve(store, request.path_params["uid"])
 
 
@@ -96,8 +96,8 @@ def branch_of(request: Request) -> int | None:
 
 
 def resume_command(session: Session) -> str | None:
-    """The agent's own command that takes it up again, as one would type it; None where there is
-    none that is safe to type."""
+    """Return the agent's own command that resumes a session; None if there is none that is safe
+    to type."""
     try:
         return resuming.in_shell(resuming.resume_command(session), session.cwd)
     except RunloreError:
@@ -162,8 +162,8 @@ def page(request: Request) -> Response:
 
 
 def stored_digest(store: Store, uid: str) -> Digest | None:
-    """Return the digest of a session; None where there is none yet, or a damaged one, which is for
-    the doctor."""
+    """Return the digest of a session; None if there is none yet, or a damaged one, which the
+    doctor reports."""
     try:
         return store.digests.get(uid)
     except StoreError:
@@ -171,8 +171,7 @@ def stored_digest(store: Store, uid: str) -> Digest | None:
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """An error of the session as its digest knows it: what it is called, and what made it go
-    away."""
+    """An error in the session's digest: its name and its fix."""
 
     fingerprint: str
     fix: Fix | None
@@ -193,7 +192,7 @@ def label_of(flavor: str) -> str:
 
 
 def part(request: Request) -> Response:
-    """The blocks of a part."""
+    """Answer with the blocks of a part."""
     with borrow_store(request) as (store, _):
         uid = uid_of(request, store)
         found = outline_of(request, store, uid, branch_of(request))
@@ -268,7 +267,7 @@ def words_at(store: Store, uid: str, seq: int, asked: str) -> list[str]:
 
 
 def text(request: Request) -> Response:
-    """An event's whole text, which its block shows only the beginning of."""
+    """Answer with the whole text of an event. Its block shows only the beginning."""
     with borrow_store(request) as (store, _):
         event, body = query.event_at(store, uid_of(request, store), number(request, "seq"))
         is_plain = "plain" in request.query_params
@@ -300,7 +299,7 @@ def show_context(request: Request) -> Response:
 
 
 def raw(request: Request) -> Response:
-    """The agent's own record of an event, as it is kept."""
+    """Answer with the agent's own record of an event, as it is stored."""
     with borrow_store(request) as (store, _):
         uid, seq = uid_of(request, store), number(request, "seq")
         records = [pretty(record) for record in query.raw_records(store, uid, seq)]
@@ -308,7 +307,7 @@ def raw(request: Request) -> Response:
 
 
 def pretty(record: bytes) -> str:
-    """A record, indented when it is JSON."""
+    """Return a record as text, indented if it is JSON."""
     text = record.decode("utf-8", "replace")
     with suppress(ValueError, RecursionError):
         text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
@@ -329,8 +328,8 @@ def find(request: Request) -> Response:
 
 
 def places(store: Store, uid: str, text: str) -> list[engine.EventHit]:
-    """The events of a session that have these words, in order; of the last word its beginning will
-    do. Raises QueryError."""
+    """Return the events of a session that have these words, in order. The last word may be only
+    begun. Raises QueryError."""
     text = text.strip()
     if not text:
         return []
@@ -356,7 +355,7 @@ def show_related(request: Request) -> Response:
 
 
 def image(request: Request) -> Response:
-    """A picture of an event, out of the agent's own record."""
+    """Answer with a picture of an event, from the agent's own record."""
     with borrow_store(request) as (store, _):
         found = images.image(
             store,

@@ -1,5 +1,4 @@
-"""The list of sessions: filters, order, pages, and search with what was found. All of the state is
-in the URL."""
+"""The list of sessions: filters, order, pages, and search. All of its state is in the URL."""
 
 from __future__ import annotations
 
@@ -86,8 +85,7 @@ class SessionsQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionsPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of sessions. With words that were searched for each has the events that answer, in
-    `hits`."""
+    """A page of sessions. In a search, `hits` has the matching events of each."""
 
     lines: list[SessionLine]
     names: list[str]
@@ -100,7 +98,7 @@ class SessionsPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_params(params: Mapping[str, str], now: datetime) -> SessionsQuestion:
-    """Raises ModelError for what cannot be meant."""
+    """Return the question that URL parameters ask. Raises ModelError for invalid ones."""
     given = {name: value.strip() for name in NAMES if (value := params.get(name, "")).strip()}
     sort = given.get("sort", "ended")
     if sort not in SORTS and sort != "relevance":
@@ -129,19 +127,19 @@ def parse_params(params: Mapping[str, str], now: datetime) -> SessionsQuestion:
 
 
 def agent_of(given: Mapping[str, str]) -> str | None:
-    """Return the agent that is meant, by the name that its sessions have."""
+    """Return an agent under the name that its sessions have in the store."""
     name = given.get("agent")
     return name and (adapters.find_name(name) or name)
 
 
 def check_agent(agent: str | None) -> None:
-    """Raise ModelError if there is no such agent: nothing can be found of it."""
+    """Raise ModelError if there is no such agent."""
     if agent is not None and agent not in adapters.names():
         raise ModelError(adapters.describe_unknown(agent))
 
 
 def find(store: Store, wanted: SessionsQuestion, *, is_typing: bool = False) -> SessionsPage:
-    """The page of sessions that is asked for. Raises QueryError."""
+    """Return the page of sessions for a question. Raises QueryError."""
     if not wanted.text:
         total = store.sessions.count(wanted.chosen)
         if not total:
@@ -201,7 +199,7 @@ def _among(asked_for: engine.Query, chosen: Filter) -> engine.Query:
 
 
 def unfinished(text: str) -> str:
-    """A query whose last word may go on."""
+    """Return a query whose last word may be only begun."""
     return f"{text}*" if _LAST_WORD.search(text) else text
 
 
