@@ -40,6 +40,13 @@ BANNED_WORDS = frozenset(
     " aside beside besides sums summer spare spares struck overtaken most longest largest"
     " fewest".split()
 )
+# A sentence that begins with a clause in place of a noun has to be read twice: "What was read is
+# stored." Name the thing: "Records are stored once they are read."
+PUZZLE = re.compile(
+    r"(^|\. )(Who|What|Which|Whether|Where|So many|As many|The same)\b[^.?]*"
+    r"\b(is|are|has|have|was|says|tells|goes|comes|stands|takes)\b",
+    re.MULTILINE,
+)
 USUAL_NAMES = frozenset({"NotFound", "SessionNotFound"})
 """Names that every programmer knows."""
 
@@ -277,6 +284,17 @@ def find_banned_names() -> Iterator[str]:
                 yield f"{name_of(file)}: {name}"
 
 
+def find_puzzles() -> Iterator[str]:
+    """Docstrings with a sentence that has to be read twice."""
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    for file in FILES:
+        for node in ast.walk(tree_of(file)):
+            if isinstance(node, documented) and (
+                match := PUZZLE.search(ast.get_docstring(node) or "")
+            ):
+                yield f"{name_of(file)}: {match[0].strip('. ')}"
+
+
 def find_long_lines() -> Iterator[str]:
     """Markdown with lines that are too long. Python is checked by the linter, at the same width."""
     for file in markdown_files():
@@ -319,6 +337,7 @@ LIMITS: dict[str, Callable[[], Iterator[str]]] = {
     "classes with many bases": find_classes_with_many_bases,
     "large contracts": find_large_contracts,
     "banned names": find_banned_names,
+    "docstrings that have to be read twice": find_puzzles,
     "files with long lines": find_long_lines,
     "complex functions": find_complex_functions,
     "long functions": find_long_functions,

@@ -36,10 +36,11 @@ from runlore.store import (
 )
 from runlore.store.natives import native_hash
 from runlore.store.postgres import connection, index
-from runlore.store.postgres.connection import PostgresConnection, Sending
+from runlore.store.postgres.connection import PostgresConnection
 from runlore.store.postgres.database import as_regex, without_password
 from runlore.store.postgres.months import PARTITIONED, partition
 from runlore.store.postgres.pool import MAX_CONNECTIONS, open_pools
+from runlore.store.postgres.sending import Sending
 from runlore.store.postgres.store import PostgresStore
 from runlore.sync import ingest, pipeline
 from runlore.sync.prepare import Job, Preparer, Setting

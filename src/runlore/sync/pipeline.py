@@ -191,7 +191,7 @@ class SyncRun:
     def digest(self) -> None:
         """Build the digests of sessions that changed and came to rest since.
 
-        Which of several sessions with the same events ended first is known only when all rest.
+        Of several sessions with the same events, the first to end is known only when all rest.
         """
         if uids := self._find_undigested():
             self.rederive_copies({*uids})

@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 import re
 import selectors
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,6 +23,7 @@ from psycopg.types.numeric import Int8Dumper
 from ...errors import StoreError, StoreLost
 from ..sql.database import plain
 from .pool import Share
+from .sending import Sending
 
 MAX_AWAY_S = 60
 """Maximum seconds that a server may be away before a sync gives up."""
@@ -64,18 +63,11 @@ MIN_SEND_BYTES = 512 * 1024
 MAX_WAITING_ROWS = 100
 """Maximum number of rows with which a statement waits to be sent; with more it is sent at once."""
 
-SWITCH_S = 0.0005
-"""The switch interval of threads while rows are sent. A socket takes little at a time, so the
-thread that sends has to run often."""
-
 MAX_CANCEL_S = 2
 """Maximum seconds for telling a server that nobody waits for its answer."""
 
 CANCEL_AGAIN_S = 0.1
 """Seconds without an answer after which a statement is cancelled again."""
-
-MAX_START_S = 0.1
-"""Maximum seconds until a thread that was started runs."""
 
 _AMONG = re.compile(r"\bin \(select value from carray\((\?\d*)\)\)")
 _NUMBERS = re.compile(r"carray\((\?\d*)\)")
@@ -499,49 +491,6 @@ class PostgresConnection:
             self._line.close()
             return
         self._share.leave()
-
-
-class Sending:
-    """A thread that sends rows once.
-
-    It does not stay, because workers are forked between two syncs, and a process with threads
-    should not fork.
-    """
-
-    def __init__(self, send: Callable[[Callable[[], bool]], None]) -> None:
-        """Take the function that sends. It is given another one: are the rows still wanted?"""
-        self.error: BaseException | None = None
-        """The error of the thread, known after `wait`."""
-        self._is_wanted = True
-        self._interval = sys.getswitchinterval()
-        self._thread = threading.Thread(
-            target=self._run, args=(send,), name="runlore-rows", daemon=True
-        )
-
-    def start(self) -> None:
-        """Start the thread. Raises RuntimeError if the system has none left."""
-        self._thread.start()
-        sys.setswitchinterval(SWITCH_S)
-
-    def _run(self, send: Callable[[Callable[[], bool]], None]) -> None:
-        try:
-            send(lambda: self._is_wanted)
-        except BaseException as error:  # Raised again by whoever waits for the thread.
-            self.error = error
-
-    def wait(self) -> None:
-        """Wait until the rows are sent, or sending failed."""
-        # If the start was interrupted, the thread may run in a moment, or never.
-        if self._thread.ident is None:
-            time.sleep(MAX_START_S)
-        if self._thread.ident is not None:
-            self._thread.join()
-        sys.setswitchinterval(self._interval)
-
-    def stop(self) -> None:
-        """Tell the thread to send no further rows, and wait for it."""
-        self._is_wanted = False
-        self.wait()
 
 
 def _insert_rows(line: psycopg.Connection[Any], rows: Rows) -> None:
