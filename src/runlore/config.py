@@ -39,10 +39,10 @@
     pace_s = 2.0                          # faster prompts after an answer come from a program
     automated = ["Summarize this log*"]   # prompts (globs) of your own programs
 
-    [lessons]                             # what becomes a lesson, and what of them agents are told
+    [lessons]                             # when lessons are proposed, and shown to agents
     auto = false                          # true: what passes is approved without you
     propose = 3                           # independent tasks it must have helped in
-    deliver = 3                           # and before an agent is told
+    deliver = 3                           # and before agents see it
     half_life_days = 90                   # what is not seen again counts half after so long
     most = 3                              # told at the start of a session
     max_tokens = 800                      # that these may take

@@ -69,7 +69,7 @@ def test_a_proposal_is_found_approved_and_told(run: Run, met: None, shelf: Shelf
     assert (made.status, made.sessions, made.helped, made.repo) == ("proposed", 3, 3, "acme/shop")
     assert "npm install" in made.do
     assert "KeyError" in run("lessons", "list").stdout
-    assert "agents are told" in run("lessons", "approve", made.id[:6], "--why", "seen it").stderr
+    assert "shown to agents" in run("lessons", "approve", made.id[:6], "--why", "seen it").stderr
     assert (shelf.get(made.id).status, shelf.get(made.id).why) == ("approved", "seen it")
     assert "0 new proposals, 0 lessons" in run("lessons", "propose").stderr
     assert "npm install" in run("lessons", "show", made.id).stdout
@@ -100,8 +100,8 @@ def test_what_is_approved_takes_the_place_of_what_it_supersedes(run: Run, shelf:
 def test_little_evidence_waits(run: Run, shelf: Shelf) -> None:
     shelf.put(lesson(sessions=2))
     result = run("lessons", "approve", "abc")
-    assert "when 3 sessions show it; 2 do" in result.stderr
-    assert not json.loads(run("lessons", "show", "abc", "--json").stdout)["is_told"]
+    assert "once 3 sessions have its problem; 2 do" in result.stderr
+    assert not json.loads(run("lessons", "show", "abc", "--json").stdout)["is_shown"]
     assert "waits" in run("lessons", "list").stdout
 
 

@@ -33,7 +33,7 @@ MAX_FIXES = 3
 
 
 class TrustedFix(msgspec.Struct, frozen=True, kw_only=True):
-    """A fix that may be told, with the event that shows it."""
+    """A fix that may be shown to an agent, with the event that proves it."""
 
     uid: str
     seq: int
@@ -55,7 +55,7 @@ class _Evidence(msgspec.Struct, frozen=True):
 
 
 def find_trusted_fixes(store: Store, fingerprint: str, repo: str | None) -> list[TrustedFix]:
-    """Return what may be told of an error to an agent in this repository, the best first."""
+    """Return the fixes of an error that an agent in this repository may be shown, best first."""
     known = _read_evidence(store, fingerprint)
     own = {
         one.fix.change or _describe(one): _own_fix(one)

@@ -39,7 +39,7 @@ class RankedLesson(Lesson, frozen=True, kw_only=True):
 
     score: float
     """The score it is ranked by, which sinks with time."""
-    is_told: bool
+    is_shown: bool
     """True if agents are shown it."""
     is_doubted: bool
     """True if later sessions contradict it."""
@@ -51,7 +51,7 @@ class RankedLesson(Lesson, frozen=True, kw_only=True):
         return cls(
             **msgspec.structs.asdict(lesson),
             score=round(score, 4),
-            is_told=lesson.is_ready(setting.lessons.deliver),
+            is_shown=lesson.is_ready(setting.lessons.deliver),
             is_doubted=lesson.is_doubted,
             file=str(actions.open_shelf(setting).folder / f"{lesson.id}.md"),
         )
@@ -158,7 +158,7 @@ def show_list(found: list[Lesson], setting: settings.Config) -> None:
 
 
 def state_of(lesson: Lesson, setting: settings.Config) -> str:
-    """Approved is not yet told: it may lack evidence, or be contradicted."""
+    """Return the state of a lesson. An approved one may lack evidence, or be contradicted."""
     if lesson.status != "approved" or lesson.is_ready(setting.lessons.deliver):
         return lesson.status
     return "doubted" if lesson.is_doubted else "waits"
@@ -188,17 +188,17 @@ def describe_state(lesson: Lesson, setting: settings.Config) -> str:
     state = state_of(lesson, setting)
     if state == "waits":
         if not (lesson.evidence and lesson.do):
-            return "approved, but without evidence or without what to do: it is not told to agents"
+            return "approved, but without evidence or advice: not shown to agents"
         return (
-            f"approved, and told to agents when {setting.lessons.deliver} sessions show it;"
+            f"approved, shown to agents once {setting.lessons.deliver} sessions have its problem;"
             f" {lesson.sessions} do"
         )
     if state == "doubted":
         return (
             f"approved, but {lesson.broken} sessions since went another way and {lesson.kept} this"
-            " one: it is not told to agents"
+            " one: it is not shown to agents"
         )
-    return "approved: agents are told" if state == "approved" else f"{state}: agents are not told"
+    return "approved: shown to agents" if state == "approved" else f"{state}: not shown to agents"
 
 
 # ── what becomes of them ──────────────────────────────────────────────────────────────────────────
@@ -455,15 +455,8 @@ def render(
     """
     setting = settings.load()
     file = Path(os.path.abspath(file))
-    here = git_remote(file.parent) or ""
-    if not repo or repo in (here, here.rpartition("/")[2]):
-        repo = here
-    elif here and not is_removed:
-        warn(
-            f"{one_line(str(file))} is in {one_line(here)}, and sessions there will read lessons of"
-            f" {one_line(repo)}"
-        )
-    told = (
+    repo = _choose_repo(file, repo, is_removed)
+    lessons = (
         []
         if is_removed
         else actions.redact_lessons(
@@ -471,20 +464,40 @@ def render(
         )
     )
 
-    made = render_block(told)
+    block = render_block(lessons)
 
     def change(receipt: Any) -> Any:
-        return remove(file, receipt) if is_removed else upsert(file, made, receipt)
+        return remove(file, receipt) if is_removed else upsert(file, block, receipt)
 
-    unchanged = "there are no lessons that may be told here; `runlore lessons list --all` says why"
-    if told or is_removed:
+    unchanged = "no lesson may be shown here; `runlore lessons list --all` says why"
+    if lessons or is_removed:
         why = "there is no block of runlore in it" if is_removed else "it has them already"
         unchanged = f"nothing to change in {one_line(str(file))}: {why}"
     write_block(
-        file, [one.id for one in told], change, setting, yes, dry_run, is_json, unchanged=unchanged
+        file,
+        [one.id for one in lessons],
+        change,
+        setting,
+        yes,
+        dry_run,
+        is_json,
+        unchanged=unchanged,
     )
-    if told and not is_json:
+    if lessons and not is_json:
         note(
-            f"every session that reads it pays about {tokens(made):,} tokens for"
-            f" {count(len(told), 'lesson')}"
+            f"every session that reads it pays about {tokens(block):,} tokens for"
+            f" {count(len(lessons), 'lesson')}"
         )
+
+
+def _choose_repo(file: Path, repo: str | None, is_removed: bool) -> str:
+    """Return the repository whose lessons go into a file, with a warning if it is another one."""
+    here = git_remote(file.parent) or ""
+    if not repo or repo in (here, here.rpartition("/")[2]):
+        return here
+    if here and not is_removed:
+        warn(
+            f"{one_line(str(file))} is in {one_line(here)}, and sessions there will read lessons of"
+            f" {one_line(repo)}"
+        )
+    return repo

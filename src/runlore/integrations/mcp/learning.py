@@ -65,7 +65,7 @@ def _offset(place: Place | None, at: int, start: int) -> int:
 
 
 def _error(store: Store, repo: str, at: int, error: Recurring, offset: int) -> Entry:
-    """Return an error with the fixes that may be told in this repository."""
+    """Return an error with the fixes that may be shown in this repository."""
     trusted = find_trusted_fixes(store, error.fingerprint, repo)
     head = (
         f"{line(error.template, 200)}\n  {count(error.sessions, 'session')}, last"
@@ -74,7 +74,7 @@ def _error(store: Store, repo: str, at: int, error: Recurring, offset: int) -> E
     fixes = [_describe_fix(fix) for fix in trusted]
     if not fixes:
         state = (
-            "no fix is certain enough to be told here; name your repository as `repo` for those of"
+            "no fix is certain enough to be shown here; name your repository as `repo` for those of"
             " its own sessions"
             if error.fixes
             else "what fixed it is not known"

@@ -592,7 +592,7 @@ TOOLS = (
         find=learning.propose,
         about=(
             "Writes down what you have learned (when, do, avoid), as a proposal with its evidence."
-            " A person decides whether other agents are told."
+            " A person decides whether other agents see it."
         ),
         is_writing=True,
     ),
