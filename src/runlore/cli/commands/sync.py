@@ -157,8 +157,8 @@ def sync(
     dry_run: bool,
     **how: Any,
 ) -> Report:
-    """A sync, noted when it was one of everything: the file's time is when that was, and what is in
-    it how many sources could not be read."""
+    """Run a sync. One of all agents is noted in a file: its time is that of the sync, its content
+    the number of sources that could not be read."""
     try:
         report = pipeline.sync(store, config, agents=agents, roots=roots, dry_run=dry_run, **how)
     except ConfigError as error:

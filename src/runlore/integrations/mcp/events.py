@@ -32,7 +32,7 @@ CHUNK = 64
 """Events that are read at once: a page seldom has more."""
 
 MARKED = 3_000
-"""Events of a session up to which it is looked up which of them a rewind left behind: 50 ms."""
+"""Maximum number of events of a session whose rewound events are marked: finding them is slow."""
 
 CHILDREN = 8
 

@@ -42,8 +42,8 @@ EVENTS = 2
 """Events of each session that a search shows."""
 
 PROOFS, TOUCHES, MENTIONS = 100, 250, 60
-"""Segments that are looked at for a search (its first page), a file and a commit: about 80 ms. The
-command line takes its time and looks at more."""
+"""Maximum number of segments that are read for a search (its first page), a file and a commit. An
+agent waits for the answer, so it is less than on the command line."""
 
 STALE_S = 3_600
 
