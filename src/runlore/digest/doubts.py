@@ -70,7 +70,7 @@ def _only_read(course: Course, steps: _Steps) -> bool:
 
 
 def _is_run(course: Course) -> bool:
-    """Return True for a command. What an edit tool refuses has its reason in the edit itself."""
+    """Return True for a command. A refusal by an edit tool has its reason in the edit itself."""
     return course.failed.action == "shell"
 
 

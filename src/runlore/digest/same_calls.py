@@ -78,6 +78,7 @@ def _added_lines(diff: str) -> set[str]:
 def _match_commands(
     failed: Attempt, later: Attempt, signature: Signature, distance: int
 ) -> str | None:
+    # One function, because the order of these tests is the rule.
     # Most commands share no word, and need not be parsed.
     if not _may_match(failed.command, later.shell, signature):
         return None
