@@ -241,7 +241,7 @@ def propose(dry_run: bool, is_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Show what would be asked, without asking.")
 @as_json(DistilledLessons, items="questions")
 def distill(agent: str | None, limit: int, dry_run: bool, is_json: bool) -> None:
-    """Let your own agent write lessons, and check them against the evidence.
+    """Let your own agent write lessons, and check its evidence.
 
     It is asked about errors that several tasks solved, and gets the evidence on its standard
     input: failing and working calls, as they are stored, without secrets. Every statement of its
@@ -315,10 +315,8 @@ def deciding(name: str, status: str, about: str) -> None:
         decided(status, lessons, why, is_json)
 
 
-deciding(
-    "approve", "approved", "Approve LESSONS: agents see them as soon as there is enough evidence."
-)
-deciding("reject", "rejected", "Reject LESSONS, until more sessions show the same problem.")
+deciding("approve", "approved", "Approve LESSONS: agents see them given enough evidence.")
+deciding("reject", "rejected", "Reject LESSONS, until more sessions show the problem.")
 deciding("retire", "retired", "Take LESSONS out of use, and keep them.")
 
 
@@ -366,7 +364,7 @@ def edit(
 @click.argument("into")
 @as_json(list[RankedLesson], items="")
 def merge(lesson: str, into: str, is_json: bool) -> None:
-    """Merge LESSON into INTO, which says the same, with its evidence.
+    """Merge LESSON and its evidence into INTO.
 
     LESSON is superseded by it.
 

@@ -127,9 +127,7 @@ class Grouping(click.Choice[str]):
     metavar="WHICH",
     help="Only calls of subagents, or none of them.",
 )
-@click.option(
-    "--timezone", metavar="ZONE", help="Time zone of the days: Europe/Berlin, UTC (default: yours)."
-)
+@click.option("--timezone", metavar="ZONE", help="Time zone of days: Europe/Berlin (yours).")
 @click.option(
     "--sort", type=click.Choice(usage.ORDERS), metavar="KEY", help=f"{', '.join(usage.ORDERS)}."
 )
@@ -151,12 +149,12 @@ class Grouping(click.Choice[str]):
 @click.option(
     "--reprice",
     is_flag=True,
-    help="Price all calls without an invoice again; the old figure is kept.",
+    help="Price all calls without an invoice again.",
 )
 @click.option(
     "--refresh-prices",
     is_flag=True,
-    help="Fetch the newest price list, and price calls without an exact price again.",
+    help="Fetch the newest price list; prices that are not exact are set again.",
 )
 @click.option("--statusline", is_flag=True, help="One short line for a prompt.")
 @click.option(
