@@ -1,7 +1,7 @@
 r"""Other ways to read a text, in which a secret may show that its bytes hide.
 
 A view is the text without terminal codes and characters that nobody sees, the text in such codes,
-the text with `%3D`, `&quot;` and base64 decoded, or with wrapped lines joined. What is found in a
+the text with `%3D`, `&quot;` and base64 decoded, or with wrapped lines joined. A secret in a
 view is removed from the text itself: a view knows where each of its parts came from. Nothing here
 knows what a secret looks like.
 """
@@ -160,7 +160,7 @@ def _escape_spans(data: bytes) -> Iterator[Span]:
 
 
 def _base64_runs(data: bytes) -> Iterator[Span]:
-    """Yield all texts in base64. Where one goes on in the next line, so does the next span."""
+    """Yield all texts in base64. If one goes on in the next line, so does the next span."""
     at = 0
     for match in _BASE64_RUN.finditer(data):
         start, end = match.span(1)
