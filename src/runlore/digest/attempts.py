@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from operator import attrgetter
 
 import msgspec
@@ -40,7 +41,7 @@ _MAX_SHORT_LINES = 2
 """If an output has at most so many lines, its last line counts as the error of a failed command."""
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A call and its end. For an error that belongs to no call, `call` is None."""
 
     call: SessionEvent | None
@@ -77,7 +78,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             return self.shell
         return self.bodies.get(self.call.seq, "")
 
-    @property
+    @cached_property
     def command(self) -> Command:
         """The parsed command.
 

@@ -24,7 +24,7 @@ from .attempts import Attempt, find_attempts
 from .causes import find_cause, is_disowned
 from .changes import diff_calls, diff_edits, pick_hunk, to_line
 from .doubts import weigh_doubts
-from .nearness import find_line_number
+from .nearness import find_places
 from .proof import find_proof
 from .same_calls import NEAR, find_place, match_calls
 from .steps import Course, End, find_steps
@@ -188,7 +188,8 @@ class _Search:
         if fix.how == "edit":
             diff = self.bodies.get(fix.steps[0].seq, "")
             path = fix.steps[0].files[0] if fix.steps[0].files else ""
-            number = find_line_number(course.section, path) or find_line_number(course.output, path)
+            name = path.replace("\\", "/").rpartition("/")[2]
+            number = course.places.get(name) or find_places(course.output).get(name)
             hunk = pick_hunk(diff, course.names, number, course.source_lines)
             return replace(
                 fix, change=hunk, diff=_cut_diff(f"{path}\n@@\n{hunk}" if hunk else diff)

@@ -63,11 +63,6 @@ def strip_places(text: str) -> str:
     return _PLACES.sub(" ", text)
 
 
-def find_line_number(output: str, path: str) -> int | None:
-    """Return the line of a file that the output of a failure names, if it does."""
-    return find_places(output).get(path.replace("\\", "/").rpartition("/")[2])
-
-
 _PLACES = re.compile(
     r"(?<![\w@.+~/\\-])(?:[\w@.+~-]*[/\\])*([\w@.+-]{1,80}\.[A-Za-z]{1,5})"
     r"(?:\", line |:|\()(\d{1,6})(?![\w.])(?:[:,]\d{1,6})?\)?"

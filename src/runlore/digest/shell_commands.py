@@ -132,12 +132,12 @@ def _find_proven(parts: list[list[str]], separators: list[str]) -> list[bool]:
     The status is that of the last part. If that part ran at all, the parts before it that are
     joined by `&&` have succeeded.
     """
-    sets = " ".join(" ".join(part) for part in parts if part[0] == "set")
-    is_strict, sees_pipes = re.search(r"-\w*e", sets) is not None, "pipefail" in sets
     proven = [False] * len(parts)
     if not parts or (len(separators) == len(parts) and separators[-1] == "&"):
         return proven
     proven[-1] = True
+    sets = " ".join(" ".join(part) for part in parts if part[0] == "set")
+    is_strict, sees_pipes = _STRICT.search(sets) is not None, "pipefail" in sets
     for n in range(len(parts) - 2, -1, -1):
         separator = separators[n]
         if separator in ("|", "|&"):
@@ -147,6 +147,9 @@ def _find_proven(parts: list[list[str]], separators: list[str]) -> list[bool]:
         else:
             break
     return proven
+
+
+_STRICT = re.compile(r"-\w*e")
 
 
 def unwrap_script(text: str) -> str:

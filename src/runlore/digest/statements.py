@@ -103,24 +103,34 @@ def find_result(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Mo
     only announces the next call is no result.
     """
     closing, other, thoughts = _group_replies(events, bodies)
-    closed = [Moment(event.seq, _to_result(bodies.get(event.seq, ""))) for event in closing]
-    if result := _last_of_substance(closed, MAX_CLOSING, MIN_RESULT_CHARS):
+    # From the end, because the last few are enough.
+    closed = ((event.seq, _to_result(bodies.get(event.seq, ""))) for event in reversed(closing))
+    if result := _first_of_substance(closed, MAX_CLOSING, MIN_RESULT_CHARS):
         return result
     for events_between in (other, thoughts):
-        remarks = [
-            Moment(event.seq, _without_plans(_to_result(bodies.get(event.seq, ""))))
-            for event in events_between
-        ]
-        if result := _last_of_substance(remarks, MAX_REMARKS, MIN_STATEMENT_CHARS):
+        remarks = (
+            (event.seq, _without_plans(_to_result(bodies.get(event.seq, ""))))
+            for event in reversed(events_between)
+        )
+        if result := _first_of_substance(remarks, MAX_REMARKS, MIN_STATEMENT_CHARS):
             return result
     return None
 
 
-def _last_of_substance(texts: list[Moment], count: int, min_chars: int) -> Moment | None:
-    """Return the last of so many texts that is long enough, or else the last that is not empty."""
-    full = [text for text in texts[-count:] if len(text.text) >= min_chars]
-    last = full[-1:] or [text for text in texts if text.text][-1:]
-    return Moment(last[0].seq, truncate(last[0].text, MAX_RESULT_CHARS)) if last else None
+def _first_of_substance(
+    texts: Iterable[tuple[int, str]], count: int, min_chars: int
+) -> Moment | None:
+    """Return the first of so many texts that is long enough, or else the first that is not
+    empty."""
+    short: Moment | None = None
+    for n, (seq, text) in enumerate(texts):
+        if n < count and len(text) >= min_chars:
+            return Moment(seq, truncate(text, MAX_RESULT_CHARS))
+        if short is None and text:
+            short = Moment(seq, truncate(text, MAX_RESULT_CHARS))
+        if short is not None and n + 1 >= count:
+            break
+    return short
 
 
 def _without_plans(text: str) -> str:

@@ -137,6 +137,11 @@ class Course(msgspec.Struct, frozen=True, dict=True):
         return find_names(self.section)
 
     @cached_property
+    def places(self) -> dict[str, int]:
+        """The lines of files that are printed with the error, by the name of the file."""
+        return find_places(self.section)
+
+    @cached_property
     def source_lines(self) -> set[str]:
         """The lines of code that are quoted with the error."""
         return find_source_lines(self.section)
@@ -190,7 +195,7 @@ def _was_removed(course: Course) -> bool:
     tests = _FILE_OF_TEST.findall(course.signature.sample)
     return any(
         re.search(rf"\brm\b[^;&|\n]*{re.escape(name)}(?![\w.])", command)
-        for name in {*find_places(course.section), *tests}
+        for name in {*course.places, *tests}
         for command in course.cleanups
     )
 

@@ -3,7 +3,8 @@ the rules are newer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,7 @@ class Cleaner:
         def clean(text: str) -> str:
             return redactor.text(without_noted(text, secrets))
 
-        names = {text: clean(text) for text in _names_of(event)}
+        names = {text: clean(text) for text in _all_names(event) if text}
         cleaned = msgspec.structs.replace(
             replace_names(flavor, event, names),
             summary=event.summary and clean(event.summary),
@@ -130,7 +131,8 @@ class Cleaner:
         A name may come from another record than its event: a result has the name of its call's
         tool, and any event the folder, branch and model that the adapter remembers.
         """
-        return self._unclean({text for event in events for text in _names_of(event)})
+        names = {text for event in events for text in _all_names(event)}
+        return self._unclean(names - {None, ""})
 
     def _unclean(self, names: set[str]) -> dict[str, str]:
         """Return those of the names that have secrets, as they may be stored: mostly none."""
@@ -180,10 +182,8 @@ def replace_names(flavor: str, event: SessionEvent, names: Mapping[str, str]) ->
     return msgspec.structs.replace(event, **changes) if changes else event
 
 
-def _names_of(event: SessionEvent) -> Iterator[str]:
-    for field in (*EVENT_NAMES, "native_id"):
-        if text := getattr(event, field):
-            yield text
+_all_names = attrgetter(*EVENT_NAMES, "native_id")
+"""Returns the names in an event, which may be None."""
 
 
 def _clean_call(call: Call, names: Mapping[str, str]) -> Call:
