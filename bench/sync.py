@@ -1,7 +1,7 @@
 """runlore compared with agentsview and with the limits of the machine: the rows of the speed table
 about syncing.
 
-    python bench/sync.py [--corpus DIR] [--only first,nothing,append,start,memory,disk,agents]
+    python bench/sync.py [--corpus DIR] [--only first,nothing,append,start,up,memory,disk,agents]
         [--rounds 3] [--scale 1.0] [--write]
 
 Both sides see the same home directory, run alternately, and the best of `--rounds` counts. The disk
@@ -25,6 +25,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,6 +36,7 @@ from _measure import (
     Row,
     Run,
     alternate,
+    ask,
     note,
     remove,
     run,
@@ -47,8 +49,12 @@ from _measure import (
 )
 from peers import AGENTSVIEW_VERSION, AgentsView, default_scratch, find_agentsview
 
-ROWS = ("first", "nothing", "append", "start", "memory", "disk", "agents")
+ROWS = ("first", "nothing", "append", "start", "up", "memory", "disk", "agents")
 ABSENT = "—"
+NEWEST, NEWEST_WORD = 200, "needleofthenewest"
+"""Sessions that are waited for in a first start, and a word that only they have."""
+Start = tuple[float, float]
+"""Seconds until the page is there, and until the newest sessions are found."""
 FINDS = """
 import sys
 from runlore.store import open_store
@@ -390,6 +396,54 @@ class Bench:
             )
         return rows, ["Theirs is `python -c pass`."]
 
+    def up(self) -> tuple[list[Row], list[str]]:
+        """Measure a first `runlore up`: until the page is there, and until a search finds the
+        newest sessions."""
+        home = self._home("big", 1000, 3300)
+        ours, _ = self._sides(home)
+        newest = min(NEWEST, _mark_newest(home))
+        raw = warm(home)
+        starts = [self._first_start(ours, newest) for _ in range(self.rounds)]
+        page_s, found_s = (min(times) for times in zip(*starts, strict=True))
+        label = f"first `runlore up` on {raw / 1e6:.0f} MB"
+        return [
+            Row(f"{label}: page open", "≤ 1.5 s", f"{page_s:.2f} s", f"{page_s:.2f} s", ABSENT),
+            Row(
+                f"{label}: newest {newest} sessions are found",
+                "≤ 3 s",
+                f"{found_s:.2f} s",
+                f"{found_s:.2f} s",
+                ABSENT,
+            ),
+        ], []
+
+    def _first_start(self, ours: Runlore, newest: int, patience_s: float = 300) -> Start:
+        """Start with an empty store."""
+        ours.clear()
+        begin = time.perf_counter()
+        server = subprocess.Popen(
+            ours.command("up", "--port", "0", "--no-browser", "--json"),
+            env=ours.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert server.stdout is not None
+        try:
+            url = json.loads(server.stdout.readline())["url"]
+            with urllib.request.urlopen(url) as answer:  # noqa: S310
+                answer.read()
+            page_s = time.perf_counter() - begin
+            found = 0
+            while found < newest and time.perf_counter() - begin < patience_s:
+                time.sleep(0.1)
+                found = ask(f"{url}/api/v1/sessions?q={NEWEST_WORD}").data["total"]
+            found_s = time.perf_counter() - begin if found >= newest else float("inf")
+            note(f"  up: page {page_s:.2f} s, newest {newest} sessions {found_s:.2f} s")
+            return page_s, found_s
+        finally:
+            server.terminate()
+            server.wait()
+
     def memory(self) -> tuple[list[Row], list[str]]:
         home = self._home("big", 1000, 3300)
         ours, theirs = self._sides(home)
@@ -570,6 +624,20 @@ class Bench:
             for _ in range(self.rounds)
         ]
         return {key: min(one[key] for one in tries) for key in tries[0]}
+
+
+def _mark_newest(home: Path) -> int:
+    """Append a turn with a word of its own to the newest sessions of a generated home, once, and
+    return how many there are."""
+    sessions = sorted(
+        home.glob(".claude/projects/*/*.jsonl"), key=lambda path: path.stat().st_mtime_ns
+    )
+    done = home / "newest-marked"
+    for path in sessions[-NEWEST:] if not done.exists() else ():
+        generate.append_turn(path, NEWEST_WORD)
+        time.sleep(0.002)  # They keep their order.
+    done.touch()
+    return len(sessions)
 
 
 def stage(corpus: Path, home: Path) -> None:

@@ -4,7 +4,9 @@ files arrive."""
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -14,7 +16,7 @@ from runlore import config as config_module
 from runlore import doctor
 from runlore.config import Config
 from runlore.store import Filter, Store, open_store
-from runlore.sync import pipeline
+from runlore.sync import pipeline, plan
 from tests.test_law import contents
 from tests.toy import Toy, line
 
@@ -104,6 +106,24 @@ def test_the_order_in_which_files_arrive_does_not_matter(
         assert len(kept) == 1, f"{text!r} is kept once"
         assert kept[0]["tokens"] == 10
     assert len(spoken) == len(events), "every copy can be read"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_first_sync_that_begins_with_the_newest_gives_the_same_store(
+    name: str, config: Config, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "NEWEST", 1)
+    for number, (stem, lines) in enumerate({"0": [], **CASES[name]}.items()):
+        (root / f"{stem}.jsonl").write_bytes(b"".join(lines))
+        os.utime(root / f"{stem}.jsonl", ns=(number, number))
+    results = []
+    for is_newest_first in (False, True):
+        with closing(open_store(str(tmp_path / f"{is_newest_first}.db"))) as store:
+            pipeline.sync(store, config, is_newest_first=is_newest_first)
+            assert pipeline.sync(store, config).found.keys() == {"unchanged"}
+            assert doctor.examine(store, config, full=True).ok
+            results.append(contents(store))
+    assert results[0] == results[1]
 
 
 @pytest.mark.parametrize("order", [*itertools.permutations("bmn")])

@@ -22,7 +22,7 @@ from runlore.config import Config, Exclude, ExtraRoot, Redact, SourceConfig
 from runlore.errors import ReadError, StoreBusy, StoreError, StoreLost
 from runlore.model import BLOCK
 from runlore.store import Batch, CallFilter, Filter, Put, Store, open_store
-from runlore.sync import ingest, pipeline
+from runlore.sync import ingest, pipeline, plan
 from tests.ledgers import Paid
 from tests.toy import Toy, line
 
@@ -697,6 +697,36 @@ def test_a_second_sync_leaves_with_a_message(
 forks = pytest.mark.skipif(
     sys.platform != "linux", reason="a made-up adapter reaches worker processes only through fork"
 )
+
+
+class Interrupted:
+    """A progress that ends the sync as Ctrl-C does, once so many files are stored."""
+
+    def __init__(self, files: int) -> None:
+        self.left = files
+
+    def start(self, files: int, size: int, what: str = "files") -> None: ...
+
+    def advance(self, files: int, size: int) -> None:
+        self.left -= files
+        if self.left < 0:
+            raise KeyboardInterrupt
+
+    def close(self) -> None: ...
+
+
+def test_the_newest_sources_are_stored_before_all_others_for_someone_who_waits(
+    store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "NEWEST", 2)
+    for n in range(9):
+        append(root / f"s{n}.jsonl", line(id=f"{n}", text=f"text {n}"))
+        os.utime(root / f"s{n}.jsonl", ns=(n, n))
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.sync(store, config, progress=Interrupted(2), is_newest_first=True)
+    assert sorted(store.sessions.uids(Filter())) == ["toy:s7", "toy:s8"]
+    report = pipeline.sync(store, config, is_newest_first=True)
+    assert (report.new_sessions, report.found) == (7, {"new": 7, "unchanged": 2})
 
 
 @forks

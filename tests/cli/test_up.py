@@ -87,30 +87,53 @@ def test_an_end_is_quiet_also_while_a_page_listens(home: Path) -> None:
         assert (process.returncode, "Traceback" in rest, "ERROR" in rest) == (0, False, False)
 
 
+def wait_for(text: str, url: str) -> str:
+    """Return the page as soon as it has the text."""
+    for _ in range(60):
+        if text in (page := get(url)):
+            return page
+        time.sleep(0.5)
+    raise AssertionError(f"{text!r} was not shown")
+
+
 def test_up_reads_what_is_there_and_what_is_written_meanwhile(home: Path) -> None:
     session(home, "11111111-aaaa", "find the lost sock")
-    with started("up", "--port", "0") as (_, url, _said):
-        assert "find the lost sock" in get(f"{url}/sessions")
-        time.sleep(1.5)  # Until it watches.
+    with started("up", "--port", "0") as (_, url, said):
+        assert "demo" not in "".join(said)
+        wait_for("find the lost sock", f"{url}/sessions")
+        wait_for("Everything is read", f"{url}/x/reading")
         session(home, "22222222-bbbb", "and now the other one")
-        for _ in range(60):
-            if "and now the other one" in get(f"{url}/sessions"):
-                break
-            time.sleep(0.5)
-        else:
-            raise AssertionError("what was written was not shown")
+        wait_for("and now the other one", f"{url}/sessions")
+
+
+def test_the_demo_is_shown_when_what_agents_left_holds_no_session(home: Path) -> None:
+    (home / ".claude/projects/-home-x").mkdir(parents=True)
+    (home / ".claude/projects/-home-x/11111111-aaaa.jsonl").touch()
+    with started("up", "--port", "0") as (_, url, said):
+        assert "demo" not in "".join(said), "it is not known yet"
+        wait_for("Fix the flaky checkout test", f"{url}/sessions")
+
+
+def test_an_end_in_the_middle_of_reading_is_quiet_and_the_next_sync_goes_on(home: Path) -> None:
+    for number in range(400):
+        texts = [f"sock {number} {n} " * 40 for n in range(20)]
+        session(home, f"{number:08}-aaaa", *texts)
+    with started("up", "--port", "0") as (process, url, _):
+        wait_for("newest first", f"{url}/x/reading")
+        process.send_signal(signal.SIGINT)
+        _, rest = process.communicate(timeout=30)
+    assert (process.returncode, "Traceback" in rest, "ERROR" in rest) == (0, False, False)
+    words = [sys.executable, "-m", "runlore", "sync", "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    found = json.loads(done.stdout)["found"]
+    assert (sum(found.values()), found.keys() - {"new", "grown", "unchanged"}) == (400, set())
 
 
 def test_the_demo_is_left_for_the_first_session_of_ones_own_and_stays_as_it_was(home: Path) -> None:
     with started("up", "--port", "0") as (_, url, _said):
         time.sleep(1.5)  # Until it watches.
         session(home, "11111111-aaaa", "find the lost sock")
-        for _ in range(60):
-            if "find the lost sock" in (page := get(f"{url}/sessions")):
-                break
-            time.sleep(0.5)
-        else:
-            raise AssertionError("what was written was not shown")
+        page = wait_for("find the lost sock", f"{url}/sessions")
         assert "Fix the flaky checkout test" not in page
     again = subprocess.run(
         [sys.executable, "-m", "runlore", "demo"], capture_output=True, text=True, timeout=60

@@ -20,6 +20,7 @@ from runlore.query.open_stores import Stores
 from runlore.store import open_store
 from runlore.web.app import make_app
 from runlore.web.guard import Door
+from runlore.web.reading import Reading
 from runlore.web.serving import bind
 
 SHOP = "claude:cd613e30-d8f1-4adf-91b7-584a2265b1f5"
@@ -66,12 +67,15 @@ class Client:
 
 
 @contextmanager
-def serving(door: Door | None = None) -> Iterator[Client]:
+def serving(door: Door | None = None, reading: Reading | None = None) -> Iterator[Client]:
     """A server for the store of this test's home."""
     listening = bind("127.0.0.1", 0)
     stores = Stores()
     config = uvicorn.Config(
-        make_app(door, stores), lifespan="off", log_level="critical", timeout_graceful_shutdown=1
+        make_app(door, stores, reading=reading),
+        lifespan="off",
+        log_level="critical",
+        timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

@@ -14,12 +14,14 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from runlore import config as settings
+from runlore.cli.progress import Progress
 from runlore.config import Config
 from runlore.live import SessionStore
 from runlore.store import open_store
 from runlore.sync import pipeline
 from runlore.usage import Zone
 from runlore.web.guard import Door
+from runlore.web.reading import Reading
 from tests.ledgers import call, keep, price
 from tests.toy import Toy, line
 from tests.web.browsing import browser, needs_chromium, watched
@@ -75,6 +77,26 @@ def test_every_page_is_sound_accessible_and_still(
             assert here.page.evaluate("window.shifted") < 0.02, path
         assert not here.wrong
         assert all(url.startswith(client.url) for url in here.asked)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_note_about_reading_follows_it_and_offers_the_page_at_its_end(
+    browser: Browser, demo: Config, scheme, width: int
+) -> None:
+    reading = Reading(Progress())
+    with serving(reading=reading) as client, watched(browser, scheme, width) as here:
+        reading.start(1200, 8_000)
+        here.page.goto(f"{client.url}/sessions?agent=claude")
+        assert not barriers(here.page)
+        assert not here.is_too_wide()
+        reading.advance(800, 4_000)
+        expect(here.page.locator("#reading")).to_contain_text("800 of 1,200 files")
+        reading.end()
+        here.page.get_by_role("link", name="Show it").click()
+        expect(here.page.locator("#reading")).to_have_count(0)
+        assert here.page.url == f"{client.url}/sessions?agent=claude"
+        assert not here.wrong
 
 
 def barriers(page: Page) -> list[tuple[str, list[str]]]:

@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from runlore import query, usage
 from runlore.cli.commands.demo import fill
+from runlore.cli.progress import Progress
 from runlore.config import Config
 from runlore.live import SessionStore
 from runlore.store import open_store
@@ -25,6 +26,7 @@ from runlore.sync import pipeline
 from runlore.usage import Zone
 from runlore.web.answer_cache import AnswerCache
 from runlore.web.charts import REST, bars, heatmap, stacked
+from runlore.web.reading import Reading
 from runlore.web.usage import behind, parse_params, without_gaps
 from tests.ledgers import call, keep
 from tests.toy import Toy, line
@@ -43,6 +45,46 @@ def test_the_figure_of_a_session_is_a_number_and_what_it_counts_stands_beside_it
     with serving() as client:
         page = client.get("/s/toy:s1")
     assert "<dd>2.1k <small>with 1 subagent, 100 without</small></dd>" in page
+
+
+# ── while transcripts are read ────────────────────────────────────────────────────────────────────
+def test_each_page_says_how_far_the_reading_is_until_all_is_read(demo: Config) -> None:
+    reading = Reading(Progress())
+    with serving(reading=reading) as client:
+        assert "Looking for what your agents left." in client.get("/")
+        reading.start(1200, 8_000)
+        reading.advance(2, 2_000)
+        for path in ("/", "/sessions", "/usage", "/errors", "/agents", f"/s/{SHOP}"):
+            page = client.get(path)
+            assert "newest first: 2 of 1,200 files." in page, path
+            assert '<progress max="1" value="0.25"' in page, path
+        reading.start(300, 0, "digests")
+        reading.advance(30, 0)
+        part = client.get("/x/reading")
+        assert "looking at what happened in them: 30 of 300 sessions." in part
+        assert 'value="0.1"' in part
+        reading.end()
+        assert "Everything is read." in client.get("/x/reading")
+        assert 'id="reading"' not in client.get("/")
+
+
+def test_an_empty_home_says_that_the_first_sessions_are_on_their_way(home: Path) -> None:
+    config = query_config()
+    open_store(config.store).close()
+    reading = Reading(Progress())
+    with serving(reading=reading) as client:
+        assert "The first sessions are on their way" in client.get("/")
+        reading.end()
+        assert "Nothing is stored yet" in client.get("/")
+
+
+def test_a_reading_that_is_stopped_ends_like_a_sync_that_is_interrupted() -> None:
+    reading = Reading(Progress())
+    reading.start(2, 0)
+    reading.advance(1, 0)
+    reading.stop()
+    with pytest.raises(KeyboardInterrupt):
+        reading.advance(1, 0)
 
 
 # ── home ──────────────────────────────────────────────────────────────────────────────────────────

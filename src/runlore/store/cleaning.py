@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
@@ -14,9 +14,6 @@ from ..model import shorten
 
 class Cleaner(Protocol):
     """Removes secrets: see `redact.Redactor`."""
-
-    def suspects(self, records: Sequence[bytes]) -> list[int]:
-        """Return the numbers of the undecoded JSON records that may have secrets."""
 
     def text(self, text: str) -> str:
         """Return the text without its secrets."""
@@ -69,15 +66,5 @@ def clean_carry(carry: bytes, cleaner: Cleaner) -> bytes:
         value = msgspec.msgpack.decode(carry)
     except (msgspec.DecodeError, RecursionError):
         return carry
-    # One look at all of it is enough to see that most have no secret.
-    if not _may_have_secrets(value, cleaner):
-        return carry
     clean = cleaner.value(value)
     return carry if clean is value else msgspec.msgpack.encode(clean)
-
-
-def _may_have_secrets(value: Any, cleaner: Cleaner) -> bool:
-    try:
-        return bool(cleaner.suspects([msgspec.json.encode(value)]))
-    except (TypeError, RecursionError):  # JSON has no such keys, or the value is too deep.
-        return True

@@ -23,7 +23,7 @@ from ..redact.rules import RULES_VERSION
 from ..store import Filter, Store
 from ..timeline import PAUSE
 from .discover import Discovery, find_sources
-from .plan import Plan, Task, adapter_version, make_plan, rederive_task
+from .plan import Plan, Task, adapter_version, make_plan, newest_of, rederive_task
 from .report import Progress, Report, add_counts
 
 if TYPE_CHECKING:
@@ -56,15 +56,19 @@ def sync(
     workers: int | None = None,
     progress: Progress | None = None,
     quiet_s: float = PAUSE.total_seconds(),
+    is_newest_first: bool = False,
 ) -> Report:
     """Bring the store up to date with everything the agents have written.
 
     Sessions get a digest when they have been quiet for `quiet_s`. `workers` is the number of
-    processes; None chooses it by the amount to read. Raises StoreBusy when another sync runs.
+    processes; None chooses it by the amount to read. With `is_newest_first` the newest sources are
+    stored before all others, for someone who waits. Raises StoreBusy when another sync runs.
     """
     began = time.monotonic()
     for attempts_left in reversed(range(MAX_ATTEMPTS)):
-        run = SyncRun(store, config, agents, roots, workers, progress, quiet_s, dry_run)
+        run = SyncRun(
+            store, config, agents, roots, workers, progress, quiet_s, dry_run, is_newest_first
+        )
         try:
             run.run()
             break
@@ -90,10 +94,12 @@ class SyncRun:
         progress: Progress | None,
         quiet_s: float,
         dry_run: bool,
+        is_newest_first: bool,
     ) -> None:
         self.store, self.config = store, config
         self.agents, self.roots = agents, roots
         self.workers, self.progress, self.quiet_s = workers, progress, quiet_s
+        self.is_newest_first = is_newest_first
         self.report = Report(dry_run=dry_run)
         self.discovery = Discovery()
         self._ingest: Ingest | None = None
@@ -149,13 +155,21 @@ class SyncRun:
             return
         every = Filter(parents_only=False)
         before = self.store.sessions.count(every)
-        changes = self._start_ingest().run(tasks, self.report, self._replan, self.progress)
-        self.rederive_copies(changes.sessions, changes.to_rederive)
-        sessions = changes.sessions
+        sessions = set[str]()
+        if self.is_newest_first and (newest := newest_of(tasks)):
+            sessions |= self._ingest_part(newest)
+            tasks = self._replan()
+        sessions |= self._ingest_part(tasks)
         self.report.sessions = len(sessions)
         if sessions:
             self.report.subagents = len(sessions.difference(self.store.sessions.uids(Filter())))
         self.report.new_sessions = self.store.sessions.count(every) - before
+
+    def _ingest_part(self, tasks: list[Task]) -> set[str]:
+        """Put what is new in some sources, and return the sessions that changed."""
+        changes = self._start_ingest().run(tasks, self.report, self._replan, self.progress)
+        self.rederive_copies(changes.sessions, changes.to_rederive)
+        return changes.sessions
 
     def rederive_copies(self, uids: set[str], events: int = 0) -> None:
         """Derive events again that were stored before their originals, so that they become copies.

@@ -17,6 +17,9 @@ from ..errors import ConfigError
 from ..store import DAMAGED, FORGOTTEN, SourceState, Store
 from .discover import Discovery
 
+NEWEST = 250
+"""Sources that are stored first when someone waits: about 200 sessions with their subagents."""
+
 _Key = tuple[str, str]
 """Agent and path of a source."""
 
@@ -85,6 +88,12 @@ def make_plan(store: Store, config: Config, discovery: Discovery) -> Plan:
         key=lambda task: (-task.source.mtime_ns, task.source.path),
     )
     return plan
+
+
+def newest_of(tasks: list[Task]) -> list[Task]:
+    """Return the tasks of the newest sources, in their order; none if there are hardly more."""
+    unread = [task for task in tasks if task.why != "outdated"]
+    return unread[-NEWEST:] if len(unread) > 2 * NEWEST else []
 
 
 def rederive_task(state: SourceState) -> Task:

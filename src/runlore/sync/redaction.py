@@ -160,7 +160,9 @@ class Cleaner:
 
     def clean_carry(self, carry: bytes) -> bytes:
         redactor = self._redactor
-        return clean_carry(carry, redactor) if redactor else carry
+        if redactor is None or not _may_have_secrets(carry, redactor):
+            return carry
+        return clean_carry(carry, redactor)
 
     def clean_facts(self, facts: Facts) -> Facts:
         return clean_facts(facts, self.clean_text)
@@ -184,6 +186,14 @@ def replace_names(flavor: str, event: SessionEvent, names: Mapping[str, str]) ->
 
 _all_names = attrgetter(*EVENT_NAMES, "native_id")
 """Returns the names in an event, which may be None."""
+
+
+def _may_have_secrets(carry: bytes, redactor: Redactor) -> bool:
+    """Look at all of a carry at once, which is enough to see that most have no secret."""
+    try:
+        return bool(redactor.suspects([msgspec.json.encode(msgspec.msgpack.decode(carry))]))
+    except (msgspec.DecodeError, TypeError, RecursionError):  # JSON has no such value.
+        return True
 
 
 def _clean_call(call: Call, names: Mapping[str, str]) -> Call:

@@ -32,6 +32,7 @@ from . import (
     home,
     live,
     login,
+    reading,
     session,
     sessions,
     static_files,
@@ -41,6 +42,7 @@ from .answer_cache import AnswerCache
 from .guard import Door, Guard
 from .json_answers import ROOT, problem
 from .outline_cache import Outlines
+from .reading import Reading
 from .rendering import render
 
 ROUTES = [
@@ -51,6 +53,7 @@ ROUTES = [
     *live.routes,
     *agents.routes,
     *events.routes,
+    *reading.routes,
     *sessions.routes,
     *session.routes,
     *download.routes,
@@ -73,6 +76,7 @@ def make_app(
     door: Door | None = None,
     stores: Stores | None = None,
     is_ending: Callable[[], bool] = lambda: False,
+    reading: Reading | None = None,
 ) -> ASGIApp:
     """Return the app for this configuration, which is read again with each request. The guard
     comes before everything else, failures included. The caller closes the stores that it passes.
@@ -82,7 +86,7 @@ def make_app(
     handlers = {RunloreError: refuse, HTTPException: refuse, Exception: fail}
     app = Starlette(routes=ROUTES, middleware=middleware, exception_handlers=handlers)
     app.state.stores, app.state.door = stores or Stores(), door or Door()
-    app.state.is_ending = is_ending
+    app.state.is_ending, app.state.reading = is_ending, reading
     app.state.outlines, app.state.cache = Outlines(), AnswerCache()
     return Guard(app, app.state.door)
 

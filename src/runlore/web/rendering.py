@@ -33,10 +33,12 @@ PAGES = (
 
 def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """Render a page, or a part of one."""
+    reading = request.app.state.reading
     text = TEMPLATES.get_template(template).render(
         path=request.url.path,
         has_token=request.app.state.door.token is not None,
         is_demo=getattr(request.state, "is_demo", False),
+        reading=reading.state if reading is not None else None,
         **values,
     )
     return HTMLResponse(text, status)

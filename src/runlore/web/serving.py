@@ -18,6 +18,7 @@ from ..errors import RunloreError
 from ..query.open_stores import Stores
 from .app import make_app
 from .guard import LOOPBACK, Door, is_loopback
+from .reading import Reading
 from .rendering import warm
 
 PORT = 8765
@@ -95,10 +96,15 @@ def _is_reached(name: str, port: int) -> bool:
     return True
 
 
-def serve(listening: socket.socket, door: Door, ready: Callable[[], None] | None = None) -> None:
-    """Serve until interrupted."""
+def serve(
+    listening: socket.socket,
+    door: Door,
+    ready: Callable[[], None] | None = None,
+    reading: Reading | None = None,
+) -> None:
+    """Serve until interrupted. Pages show how far `reading` is."""
     stores = Stores()
-    server = make_server(lambda is_ending: make_app(door, stores, is_ending))
+    server = make_server(lambda is_ending: make_app(door, stores, is_ending, reading))
     threading.Thread(target=warm, daemon=True).start()
     if ready is not None:
         ready()

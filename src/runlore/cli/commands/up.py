@@ -1,5 +1,6 @@
-"""Sync, keep watching, and show all sessions in a browser.
+"""Show all sessions in a browser, sync meanwhile, and keep watching.
 
+The page opens at once. The newest sessions are read first, and the page says how far it is.
 Without any sessions, the demo is shown until an agent leaves one. Ctrl-C ends it. --host and its
 token work as in `serve`. With --json an object when it answers (docs/json.md).
 """
@@ -22,15 +23,21 @@ from ... import store as stores
 from ...config import Config
 from ...errors import RunloreError, StoreBusy
 from ...store import Filter
+from ...sync.discover import find_sources
 from ...sync.pipeline import Report
+from ...web.reading import Reading
 from ...web.serving import bind, serve, url_of
 from ..options import as_json
 from ..output import note, warn
+from ..progress import Progress
 from ..watching import alone
 from ..watching import watch as go_on
 from .demo import open_demo
 from .serve import Address, announce, door_of, listen_options
 from .sync import first_pass, open_for_sync, places, show_pass, summary, sync
+
+MAX_STOP_S = 10
+"""Seconds that the reading may take to end when the server ends."""
 
 
 @click.command(help=__doc__)
@@ -51,18 +58,29 @@ def command(
     config = settings.load()
     settings.make_home(config.home)
     no_sync = no_sync or is_demo(config)
-    if not no_sync:
+    if once and not no_sync:
         read(config)
-    leave = None if has_sessions(config) else demo(config)
+    is_coming = not no_sync and not once and bool(find_sources(config).sources)
+    leave = None if has_sessions(config) or is_coming else demo(config)
     door = door_of(host, names)
     with bind(host, port) as listening:
         url = url_of(listening)
         announce(url, door, is_json, once=once)
         if once:
             return
-        if not no_sync:
-            threading.Thread(target=watch, args=(config, leave), daemon=True).start()
-        serve(listening, door, partial(show, url) if not no_browser and has_screen() else None)
+        opened = partial(show, url) if not no_browser and has_screen() else None
+        if no_sync:
+            serve(listening, door, opened)
+            return
+        reading = Reading(Progress())
+        reader = threading.Thread(target=keep_reading, args=(config, reading, leave), daemon=True)
+        reader.start()
+        try:
+            serve(listening, door, opened, reading)
+        finally:
+            if reading.state is not None:
+                reading.stop()
+                reader.join(MAX_STOP_S)
 
 
 def read(config: Config) -> None:
@@ -113,11 +131,13 @@ def demo(config: Config) -> Callable[[], None]:
     return leave
 
 
-def watch(config: Config, leave: Callable[[], None] | None = None) -> None:
-    """Keep reading in the background, into the person's own store. The first session that appears
-    replaces the demo. Does nothing if another process already reads."""
+def keep_reading(config: Config, reading: Reading, leave: Callable[[], None] | None = None) -> None:
+    """Read what is new into the person's own store, the newest first, and go on watching.
 
-    def tell(report: Report) -> None:
+    The first session that appears replaces the demo. Does nothing if another process does this.
+    """
+
+    def show_news(report: Report) -> None:
         nonlocal leave
         show_pass(report)
         if leave is not None and report.new_sessions:
@@ -126,12 +146,31 @@ def watch(config: Config, leave: Callable[[], None] | None = None) -> None:
 
     try:
         with alone(config.home), open_for_sync(config, dry_run=False) as store:
-            run = partial(sync, store, config, agents=(), roots=(), dry_run=False, workers=0)
-            go_on(run, places(config, (), ()), tell)
+            run = partial(sync, store, config, agents=(), roots=(), dry_run=False)
+            read_newest_first(run, reading)
+            if leave is None and not has_sessions(config):
+                leave = demo(config)
+            reading.end()
+            go_on(partial(run, workers=0), places(config, (), ()), show_news)
     except StoreBusy:
         note("another `runlore` is watching; this one shows what it stores")
     except RunloreError as error:
-        warn(f"watching ended: {error}; the page shows what is stored")
+        warn(f"reading ended: {error}; the page shows what is stored")
+    except KeyboardInterrupt:  # What was committed stays.
+        pass
+    finally:
+        reading.end()
+
+
+def read_newest_first(run: Callable[..., Report], reading: Reading) -> None:
+    """One sync, shown by pages and the terminal. If another process is at it, that one reads."""
+    try:
+        report = run(progress=reading, is_newest_first=True)
+    except StoreBusy:
+        note("another sync is running; showing what is stored")
+        return
+    for line in summary(report) if report.found else ():
+        note(line)
 
 
 def has_screen() -> bool:
