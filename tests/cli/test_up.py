@@ -106,9 +106,10 @@ def test_up_reads_what_is_there_and_what_is_written_meanwhile(home: Path) -> Non
         wait_for("and now the other one", f"{url}/sessions")
 
 
-def test_the_demo_is_shown_when_what_agents_left_holds_no_session(home: Path) -> None:
-    (home / ".claude/projects/-home-x").mkdir(parents=True)
-    (home / ".claude/projects/-home-x/11111111-aaaa.jsonl").touch()
+def test_the_demo_is_shown_when_nothing_of_what_agents_left_is_stored(home: Path) -> None:
+    session(home, "11111111-aaaa", "find the lost sock")
+    (home / ".runlore").mkdir(exist_ok=True)
+    (home / ".runlore/config.toml").write_text('[exclude]\npaths = ["/home/x"]\n')
     with started("up", "--port", "0") as (_, url, said):
         assert "demo" not in "".join(said), "it is not known yet"
         wait_for("Fix the flaky checkout test", f"{url}/sessions")

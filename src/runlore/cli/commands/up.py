@@ -150,6 +150,9 @@ def keep_reading(config: Config, reading: Reading, leave: Callable[[], None] | N
             read_newest_first(run, reading)
             if leave is None and not has_sessions(config):
                 leave = demo(config)
+            elif leave is not None and has_sessions(config):
+                leave()
+                leave = None
             reading.end()
             go_on(partial(run, workers=0), places(config, (), ()), show_news)
     except StoreBusy:
