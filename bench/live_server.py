@@ -13,7 +13,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +45,10 @@ def main() -> None:
                 " primary key (session, seq))"
             )
             text, seqs = json.dumps(MESSAGE), iter(range(1 << 30))
+            insert = partial(_insert, bare, seqs, text)
             sides: dict[str, tuple[Callable[[], Any], int]] = {
-                "append": (lambda: session.append(MESSAGE), _backend(server, "runlore live")),
-                "bare insert": (
-                    lambda: bare.execute("insert into bare values (1, %s, %s)", (next(seqs), text)),
-                    bare.info.backend_pid,
-                ),
+                "append": (partial(session.append, MESSAGE), _backend(server, "runlore live")),
+                "bare insert": (insert, bare.info.backend_pid),
             }
             best: dict[str, tuple[float, float, float]] = {}
             for _ in range(ROUNDS):
@@ -65,10 +64,14 @@ def main() -> None:
         )
 
 
+def _insert(bare: Any, seqs: Iterator[int], text: str) -> None:
+    bare.execute("insert into bare values (1, %s, %s)", (next(seqs), text))
+
+
 def _backend(server: Any, name: str) -> int:
     """Return the process of the only connection with this name."""
     ((pid,),) = server.execute(
-        f"select pid from pg_stat_activity where application_name = '{name}'"  # noqa: S608 - ours
+        f"select pid from pg_stat_activity where application_name = '{name}'"
     )
     return int(pid)
 

@@ -139,7 +139,7 @@ def delete(store: SessionStore, session: str, is_json: bool) -> None:
 @as_json(list[ImportedLog], items="")
 @click.pass_obj
 def import_logs(store: SessionStore, path: Path, is_json: bool) -> None:
-    """Bring in logs of older formats: one, or all in a folder.
+    """Import a log of an older format, or all logs in a folder.
 
     What was imported before is not imported again. With --json an array: session, added, problems
     (docs/json.md).

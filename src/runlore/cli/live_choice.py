@@ -1,4 +1,4 @@
-"""What the commands of `runlore live` share: which session and record is meant, and telling."""
+"""Helpers of the commands of `runlore live`: find the session and record, print messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where sessions are kept: the contract of a backend, and the values that pass through it.
+"""The contract of a backend that stores sessions, and the values that pass through it.
 
 `LogBackend` is a set of sessions, `SessionLog` the log of one of them. A folder (`folder/`) and a
 server (`postgres/`) implement both, with one suite of tests. Nothing here knows what a record
@@ -148,7 +148,7 @@ class Lease(Protocol):
 
 
 class Blobs(Protocol):
-    """What is too large for the log of a session."""
+    """Data that is too large for the log of a session."""
 
     def put(self, name: str, data: bytes) -> None:
         """Store data under a name, its SHA-256. It is there before the record that refers to it."""

@@ -83,7 +83,7 @@ class Fold(Generic[V]):
 
     @property
     def value(self) -> V:
-        """The value at the end of the log. The same object is changed by later reads."""
+        """Return the value at the end of the log. Later reads change the same object."""
         return self._caught_up()[1]
 
     @property

@@ -1,4 +1,4 @@
-"""Records from other programs, as JSON: checked, and appended to a session.
+"""Check records that other programs send as JSON, and append them to a session.
 
 A request is one record, or a list of records that are appended together, all or none. The same
 shape is read from a pipe (`runlore live append --stdin`) and from the network.

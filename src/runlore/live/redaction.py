@@ -1,4 +1,4 @@
-"""What stays of a record whose content is removed for good. Pure.
+"""Remove the content of a record and keep its shape. Pure.
 
 The conversation keeps its shape: roles, calls and the results of calls stay, so that what a model
 would see is still valid.

@@ -127,40 +127,48 @@ class Tree(msgspec.Struct):
 
     def _add_other(self, seq: int, kind: str, record: LogRecord) -> None:
         payload = record.payload
-        if kind == "rewind":
-            to = payload.get("seq")
-            if isinstance(to, int) and -1 <= to < seq:
-                self.redo.append(seq - 1)
-                self._begin_segment(seq, to)
-        elif kind == "redo":
-            # It names where it goes: the rewind that it undoes may be damaged.
-            to = payload.get("seq", self.redo[-1] if self.redo else None)
-            if to in self.redo:
-                del self.redo[self.redo.index(to) :]
-                self._begin_segment(seq, to)
+        if kind in ("rewind", "redo"):
+            self._move(seq, kind, payload)
         elif kind.startswith("tool_"):
             self.has_ledger = True
             self.tells_starts = self.tells_starts or kind == "tool_started"
-        elif kind == "redacted":
-            # What was derived from it is gone, too.
-            if payload.get("seq") == self.title_seq:
-                self.title, self.changed = None, seq
-            if payload.get("type") in ("session", "meta"):
-                self.meta, self.changed = {}, seq
         elif kind == "model_finished":
             self.usage_seq = seq
         elif kind == "session" and seq == 0:
             self.meta, self.created_at, self.changed = payload, record.ts, seq
             self._set_title(payload.get("title"), named=True)
+        elif kind in ("meta", "title", "redacted"):
+            self._change_facts(seq, kind, payload)
+        elif kind.startswith("state.") and kind not in QUIET:
+            self.state_seq = self.changed = seq
+
+    def _move(self, seq: int, kind: str, payload: dict[str, Any]) -> None:
+        """Continue from another position."""
+        if kind == "rewind":
+            to = payload.get("seq")
+            if isinstance(to, int) and -1 <= to < seq:
+                self.redo.append(seq - 1)
+                self._begin_segment(seq, to)
+            return
+        # It names where it goes: the rewind that it undoes may be damaged.
+        to = payload.get("seq", self.redo[-1] if self.redo else None)
+        if to in self.redo:
+            del self.redo[self.redo.index(to) :]
+            self._begin_segment(seq, to)
+
+    def _change_facts(self, seq: int, kind: str, payload: dict[str, Any]) -> None:
+        if kind == "title":
+            self.title = None
+            self._set_title(payload.get("title"), named=True)
         elif kind == "meta":
             changed = {**self.meta, **payload}
             self.meta = {name: value for name, value in changed.items() if value is not None}
             self.changed = seq
-        elif kind == "title":
-            self.title = None
-            self._set_title(payload.get("title"), named=True)
-        elif kind.startswith("state.") and kind not in QUIET:
-            self.state_seq = self.changed = seq
+        else:  # What was derived from a redacted record goes, too.
+            if payload.get("seq") == self.title_seq:
+                self.title, self.changed = None, seq
+            if payload.get("type") in ("session", "meta"):
+                self.meta, self.changed = {}, seq
 
     def _set_title(self, title: object, named: bool = False) -> None:
         if isinstance(title, str) and title:

@@ -1,4 +1,4 @@
-"""Passages: the places of a text where the words of a question stand together.
+"""Find passages: places of a text in which the words of a question are close together.
 
 A passage is a window of four neighbouring turns, or of as much of a longer text. It is scored by
 BM25: a rare word counts more than a common one, a second occurrence less than the first, and a

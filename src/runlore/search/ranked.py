@@ -21,6 +21,7 @@ from ..store import Filter, SegmentEvent, Store
 from ..store.rows import column_of
 from ..store.words import mark
 from .by_passage import PassageSearch
+from .event_weights import is_all_injected, weight_of
 from .fields import allowed
 from .passages import Spot, is_about_nearness, nearness
 from .postings import Word, common, contains, counts_of, of_session, union
@@ -67,12 +68,6 @@ segments that are read of such a session to find other text."""
 
 MAX_COMPARED = 30
 """Number of sessions that are read to put those first in which the words are near each other."""
-
-_INJECTED_WEIGHT = 1e-6
-"""Weight of an event with injected text: any other event with a word comes first."""
-
-_KIND_WEIGHTS = {"user_msg": 1.5, "assistant_msg": 1.2, "thinking": 1.0}
-"""Weights that choose the events to show: words of people before output of tools (0.8)."""
 
 
 def search(
@@ -304,7 +299,7 @@ class _Search:
         injected: dict[int, _Proof] = {}
 
         def group(events: list[EventHit]) -> dict[int, _Proof]:
-            is_last = sort == "relevance" and _is_all_injected(events)
+            is_last = sort == "relevance" and is_all_injected(events)
             return injected if is_last else proofs
 
         late: list[tuple[int, tuple[int, float]]] = []
@@ -334,8 +329,10 @@ class _Search:
             for some in (proofs, injected)
             for proof in self._by_nearness([proof for _, proof in sorted(some.items())])
         ]
-        ordered = ordered[:limit]
-        self.proven = [number for number, *_ in ordered]
+        return self._hits_of(ordered[:limit], words)
+
+    def _hits_of(self, proofs: list[_Proof], words: list[Word]) -> list[Hit]:
+        self.proven = [number for number, *_ in proofs]
         lines = self.store.sessions.lines(self.proven)
         return [
             Hit(
@@ -345,7 +342,7 @@ class _Search:
                 missing=missing,
                 why=self._why(words, number, score),
             )
-            for number, score, events, missing in ordered
+            for number, score, events, missing in proofs
             if number in lines
         ]
 
@@ -561,23 +558,29 @@ class _Search:
             wanted = sorted(set(wanted).difference(injected))
         for n, word in sorted(words.items(), key=lambda item: -item[1].weight):
             likely = sorted(spots.keys() - set(injected)) if self.enough == 1 else ()
-            for at, places in (
-                item
-                for finder in word.finders
-                for item in (
-                    finder.find(page, wanted, likely, self.events)
-                    or finder.find(page, injected, (), self.events)
-                ).items()
-            ):
+            for at, places in self._places(word, page, wanted, likely, injected):
                 spots.setdefault(at, []).extend(places)
                 if not page.events[at].is_injected:
                     self.spots += [Spot(start, end, n, True) for start, end in places]
                 weights[at] = weights.get(at, 0.0) + word.weight
                 proven.add(n)
         # Only the best become hits: a common word is in every event.
-        value = {at: (weights.get(at, 0.0) + 1e-9) * _weight_of(page.events[at]) for at in spots}
+        value = {at: (weights.get(at, 0.0) + 1e-9) * weight_of(page.events[at]) for at in spots}
         best = heapq.nlargest(self.events, spots, key=lambda at: (value[at], -at))
         return [(value[at], event_hit(page, at, spots[at])) for at in best], proven
+
+    def _places(
+        self,
+        word: Word,
+        page: Page,
+        wanted: Sequence[int],
+        likely: Sequence[int],
+        injected: Sequence[int],
+    ) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+        """Yield the events with a word, and its places in each."""
+        for finder in word.finders:
+            places = finder.find(page, wanted, likely, self.events)
+            yield from (places or finder.find(page, injected, (), self.events)).items()
 
     def _chosen(self, page: Page, unwanted: list[Word]) -> Sequence[int]:
         """Return the events that the fields choose and that have no excluded word."""
@@ -591,11 +594,3 @@ class _Search:
             for at, event in enumerate(page.events)
             if at not in banned and self.query.events.matches(event)
         ]
-
-
-def _weight_of(event: SegmentEvent) -> float:
-    return _INJECTED_WEIGHT if event.is_injected else _KIND_WEIGHTS.get(event.kind, 0.8)
-
-
-def _is_all_injected(events: Sequence[EventHit]) -> bool:
-    return bool(events) and all(event.is_injected for event in events)

@@ -1,4 +1,4 @@
-"""The sessions that are about the same as a session: the same task, errors, files or words.
+"""Find sessions that share a task, errors, files or words with a session.
 
 Its digest says what it was about. What few sessions share says more than what many do. Nothing here
 prints or writes.

@@ -12,7 +12,7 @@ from .rendering import render
 
 
 class ReadingState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page says about it."""
+    """The state that a page shows."""
 
     what: str
     """What is counted: files, then digests."""

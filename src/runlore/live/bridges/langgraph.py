@@ -412,9 +412,9 @@ class RunloreSaver(BaseCheckpointSaver[str]):
                 self._sessions.delete(str(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Drop the checkpoints of runs. Their records stay in the log until the thread is deleted.
+        """Drop the checkpoints of runs, but keep values that other checkpoints use.
 
-        What other checkpoints of the thread are made of stays.
+        Their records stay in the log until the thread is deleted.
         """
         wanted = set(map(str, run_ids))
         for id in self._sessions.ids():

@@ -1,4 +1,4 @@
-"""What is too large for a log: files in `outputs/`, named by the hash of their content.
+"""Data too large for a log, as files in `outputs/` that are named by the hash of their content.
 
 A file is written before the record that names it, so the file of a record is always there.
 """

@@ -1,4 +1,4 @@
-"""What is too large for a record: a row of its own, named by the hash of its content."""
+"""Data too large for a record, in a row of its own that is named by the hash of its content."""
 
 from __future__ import annotations
 
