@@ -141,7 +141,7 @@ def delete(store: SessionStore, session: str, is_json: bool) -> None:
 def import_logs(store: SessionStore, path: Path, is_json: bool) -> None:
     """Import a log of an older format, or all logs in a folder.
 
-    What was imported before is not imported again. With --json an array: session, added, problems
+    A log that was imported before is skipped. With --json an array: session, added, problems
     (docs/json.md).
     """
     imported = []

@@ -1,7 +1,7 @@
 """Check records that other programs send as JSON, and append them to a session.
 
-A request is one record, or a list of records that are appended together, all or none. The same
-shape is read from a pipe (`runlore live append --stdin`) and from the network.
+A request is one record, or a list of records that are appended together, all or none. A pipe
+(`runlore live append --stdin`) and the network take requests of one shape.
 """
 
 from __future__ import annotations

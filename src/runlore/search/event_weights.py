@@ -1,4 +1,4 @@
-"""Which events of a session are shown first: words of people before output of tools."""
+"""Weights that choose the events to show: words of people before output of tools."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 A passage is a window of four neighbouring turns, or of as much of a longer text. It is scored by
 BM25: a rare word counts more than a common one, a second occurrence less than the first, and a
-short passage more than a long one. What is written exactly as the question has it counts more than
-another form of the word, and words that follow each other as in the question count extra. Pure.
+short passage more than a long one. A word as the question spells it counts more than
+another form of it, and words that follow each other as in the question count extra. Pure.
 """
 
 from __future__ import annotations

@@ -483,18 +483,24 @@ class _Search:
             reads += 1
             if data is None:
                 continue
-            here = {n: word for n, word in enumerate(words) if contains(word.segments, segment)}
-            unwanted = [word for word in self.unwanted if contains(word.segments, segment)]
-            page = Page(*data)
-            events, proven = self._events(page, here, unwanted)
-            if self.is_by_nearness:
-                near = nearness(page, self.spots, [word.weight for word in words], self.text)
-                self.near[segment >> 20] = max(near, self.near.get(segment >> 20, 0.0))
+            events, proven = self._events_of(segment, Page(*data), words)
             shown += events
             unproven -= proven
             if self._has_enough(shown, reads) and not unproven:
                 break
         return shown
+
+    def _events_of(
+        self, segment: int, page: Page, words: list[Word]
+    ) -> tuple[list[tuple[float, EventHit]], set[int]]:
+        """Return what `_events` does for a segment, and note how near its words are."""
+        here = {n: word for n, word in enumerate(words) if contains(word.segments, segment)}
+        unwanted = [word for word in self.unwanted if contains(word.segments, segment)]
+        matches = self._events(page, here, unwanted)
+        if self.is_by_nearness:
+            near = nearness(page, self.spots, [word.weight for word in words], self.text)
+            self.near[segment >> 20] = max(near, self.near.get(segment >> 20, 0.0))
+        return matches
 
     def _has_enough(self, shown: list[tuple[float, EventHit]], reads: int) -> bool:
         """Return True if there are enough events to show.

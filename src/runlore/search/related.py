@@ -1,7 +1,7 @@
 """Find sessions that share a task, errors, files or words with a session.
 
-Its digest says what it was about. What few sessions share says more than what many do. Nothing here
-prints or writes.
+The digest of a session tells its subject. A property that few sessions share counts more than one
+that many share. Nothing here prints or writes.
 """
 
 from __future__ import annotations
