@@ -463,10 +463,8 @@ class _Search:
     def _read_events(
         self, words: list[Word], segments: list[int], unproven: set[int], max_proofs: int
     ) -> list[tuple[float, EventHit]] | None:
-        """Return the events that match, with their value; None when the proofs were used up.
-
-        Words that an event proves are removed from `unproven`.
-        """
+        """Return the events that match, with their value; None when the proofs were used up. Words
+        that an event proves are removed from `unproven`."""
         shown: list[tuple[float, EventHit]] = []
         reads = 0
         for segment in segments:
@@ -493,7 +491,7 @@ class _Search:
     def _events_of(
         self, segment: int, page: Page, words: list[Word]
     ) -> tuple[list[tuple[float, EventHit]], set[int]]:
-        """Return what `_events` does for a segment, and note how near its words are."""
+        """Return `_events` of a segment, and note how near its words are."""
         here = {n: word for n, word in enumerate(words) if contains(word.segments, segment)}
         unwanted = [word for word in self.unwanted if contains(word.segments, segment)]
         matches = self._events(page, here, unwanted)
