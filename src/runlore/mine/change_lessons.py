@@ -19,7 +19,7 @@ from .ends import OTHER_KEY, End, count_evidence, find_common_ends
 from .loci import ChangeLocus
 from .values import Case, Fleet, Signal
 
-MIN_MINED_CONFIDENCE = 0.4
+MIN_MINED_CONFIDENCE = 0.6
 MAX_ERRORS_NAMED, MAX_ERROR_CHARS = 2, 80
 """Errors that a lesson quotes to say when it applies, and the length of each."""
 
