@@ -1,11 +1,12 @@
 """The live session log compared with the OpenAI Agents SDK's SQLiteSession and with the machine's
-limits.
+limits; and the bridges to agent frameworks with the SQLite store of each framework.
 
-    python bench/live.py [--scratch DIR] [--scale 0.1] [--write]
+    python bench/live.py [--scratch DIR] [--scale 0.1] [--only log|bridges] [--write]
 
 Each side runs in a separate process, alternating, and the best of three counts. Durability is the
 default of each side, so SQLiteSession waits for the disk at every message; a separate row shows the
-cost of waiting for us. The peer is installed below `--scratch`.
+cost of waiting for us. The peers are installed below `--scratch`, unless `--peers` names an
+interpreter that has them. Bridges are compared by CPU time, as it does not depend on the disk.
 """
 
 from __future__ import annotations
@@ -23,13 +24,39 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import _bridges
+
+ROOT = Path(__file__).resolve().parents[1]
 VERSION = "0.24.0"
+FRAMEWORKS = [
+    f"{ROOT}[openai-agents,langgraph,google-adk]",
+    "langgraph-checkpoint-sqlite>=3.1.2",
+    "aiosqlite",
+]
+BRIDGES = {
+    "openai": ("OpenAI SQLiteSession", "an item"),
+    "langgraph": ("LangGraph SqliteSaver", "a turn at 300 messages"),
+    "adk": ("ADK SqliteSessionService", "an event"),
+}
+"""The store of each framework, and what is appended to it."""
+FIGURES: dict[str, tuple[str, str, Callable[[float], str]]] = {
+    "append_us": ("append {unit}", "≥ 1 ×", lambda us: f"{us:,.0f} µs"),
+    "turn_bytes": ("bytes of {unit}", "≥ 1 ×", lambda size: f"{size / 1e3:,.1f} kB"),
+    "load_ms": ("load all", "≥ 1 ×", lambda ms: f"{ms:.1f} ms"),
+    "last_ms": ("load the last 50", "≥ 1 ×", lambda ms: f"{ms:.1f} ms"),
+    "bytes": ("disk", "≥ 1 ×", lambda size: f"{size / 1e6:.2f} MB"),
+}
+"""What a figure measures, the bar for their figure over ours, and its form."""
+NO_TRACING = {
+    "LANGSMITH_TRACING": "false", "OPENAI_AGENTS_DISABLE_TRACING": "1", "OTEL_SDK_DISABLED": "true",
+}  # fmt: skip
 TEXT = "The quick brown fox jumps over the lazy dog, again and again. " * 17
 MESSAGE = {"role": "user", "content": TEXT[:1024]}
 
 
 def main() -> None:
-    from _measure import Row, note, remove, show
+    from _measure import remove
     from peers import default_scratch
 
     arguments = argparse.ArgumentParser(
@@ -42,12 +69,79 @@ def main() -> None:
         default=1.0,
         help="of the log of 1,000,000 records and the 10,000 sessions",
     )
+    arguments.add_argument("--only", choices=["log", "bridges"])
+    arguments.add_argument("--peers", help="a Python with runlore's dependencies and the peers")
     arguments.add_argument("--write", action="store_true")
     given = arguments.parse_args()
     work = given.scratch / "live"
     remove(work)
     work.mkdir(parents=True)
-    peer = find_peer(given.scratch)
+    if given.only != "bridges":
+        measure_log(given, work)
+    if given.only != "log":
+        measure_bridges(given, work)
+    remove(work)
+
+
+def measure_bridges(given: argparse.Namespace, work: Path) -> None:
+    """Compare each bridge with the SQLite store of its framework."""
+    from _measure import Row, note, show
+
+    peer = given.peers or find_peer(given.scratch, "frameworks", FRAMEWORKS)
+    if peer is None:
+        return
+    rows: list[Row] = []
+    for framework, (store, unit) in BRIDGES.items():
+        note(framework)
+        best = least_cpu(peer, framework, work)
+        ours, theirs = best["ours"], best["theirs"]
+        for name, (what, bar, form) in FIGURES.items():
+            if name in ours:
+                ratio = f"{theirs[name] / ours[name]:.2f} ×"
+                shown = (form(ours[name]), form(theirs[name]))
+                rows.append(Row(f"{store}: {what.format(unit=unit)}", bar, ratio, *shown))
+    show(
+        "Live session log: bridges",
+        rows,
+        [
+            f"{_bridges.COUNT:,} messages of 1 KB; of the graph {2 * _bridges.TURNS}, and the last"
+            f" {_bridges.MEASURED_TURNS} turns are measured. Each reading opens the store again."
+            " Above 1 × the bridge needs less. Times are CPU."
+        ],
+        given.write,
+    )
+
+
+def least_cpu(python: str, framework: str, work: Path) -> dict[str, dict[str, float]]:
+    """Return the least of each figure of both sides, which run in turn."""
+    from _measure import remove
+
+    runs: dict[str, list[dict[str, float]]] = {"ours": [], "theirs": []}
+    env = {**os.environ, **NO_TRACING, "PYTHONPATH": str(ROOT / "src")}
+    for _ in range(3):
+        for side, figures in runs.items():
+            folder = work / "side"
+            remove(folder)
+            folder.mkdir()
+            script = [_bridges.__file__, f"{framework}_{side}", str(folder)]
+            command = [python, "-W", "ignore", *script]
+            done = subprocess.run(command, capture_output=True, text=True, env=env)
+            if done.returncode != 0:
+                sys.exit(f"{' '.join(command)}\n{done.stderr[-2000:]}")
+            figures.append(json.loads(done.stdout.splitlines()[-1]))
+            print(f"  {framework} {side}: {figures[-1]}", file=sys.stderr)
+    return {
+        side: {name: min(one[name] for one in figures) for name in figures[0]}
+        for side, figures in runs.items()
+    }
+
+
+def measure_log(given: argparse.Namespace, work: Path) -> None:
+    from _measure import Row, note, show
+
+    peer = given.peers or find_peer(
+        given.scratch, f"openai-agents-{VERSION}", [f"openai-agents=={VERSION}"]
+    )
     rows: list[Row] = []
     note("append")
     best = alternate(
@@ -151,24 +245,23 @@ def main() -> None:
         [f"Peer: openai-agents {VERSION}, SQLiteSession on a file."],
         given.write,
     )
-    remove(work)
 
 
 def ms(seconds: float) -> str:
     return f"{seconds * 1000:.2f} ms"
 
 
-def find_peer(scratch: Path) -> str | None:
-    """Return the interpreter of an environment with the peer, which is created if it is missing."""
-    venv = scratch / f"openai-agents-{VERSION}"
+def find_peer(scratch: Path, name: str, packages: list[str]) -> str | None:
+    """Return the interpreter of an environment with packages, which is created if it is missing."""
+    venv = scratch / name
     python = venv / "bin" / "python"
     if not python.exists():
-        pip = [str(python), "-m", "pip", "install", "--quiet", f"openai-agents=={VERSION}"]
+        pip = [str(python), "-m", "pip", "install", "--quiet", *packages]
         for command in ([sys.executable, "-m", "venv", str(venv)], pip):
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode != 0:
                 print(
-                    f"openai-agents {VERSION} cannot be installed:\n{done.stderr[-500:]}",
+                    f"{' '.join(packages)} cannot be installed:\n{done.stderr[-500:]}",
                     file=sys.stderr,
                 )
                 return None

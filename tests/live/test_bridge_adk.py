@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -127,5 +128,21 @@ def test_events_are_read_in_the_order_in_which_they_were_appended(address: str) 
         texts = [one.content.parts[0].text for one in stored.events]
         assert texts == [f"hi {step}" for step in range(20)]
         await other.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.folder
+def test_the_state_is_saved_for_the_next_process(address: str) -> None:
+    async def run() -> None:
+        service = bridge.RunloreSessionService(address)
+        session = await service.create_session(app_name="a", user_id="u", session_id="s")
+        for step in range(120):
+            await service.append_event(session, make_event(step))
+        await service.close()
+        assert [*Path(address).glob("*/snapshots/fold-adk*")]
+        stored = await service.get_session(app_name="a", user_id="u", session_id="s")
+        assert stored.state["y"] == 119
+        await service.close()
 
     asyncio.run(run())

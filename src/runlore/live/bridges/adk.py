@@ -154,6 +154,7 @@ class RunloreSessionService(BaseSessionService):
             record = live.record(EVENT, payload)
         delta = (payload.get("actions") or {}).get("state_delta") or {}
         self._share(session.app_name, session.user_id, delta, event.id)
+        self._stored(live)  # Saved from time to time, so that a later process need not read it all.
         return record.seq > last
 
     def _share(self, app: str, user: str, values: dict[str, Any], key: str | None) -> None:
@@ -167,8 +168,11 @@ class RunloreSessionService(BaseSessionService):
             if changed:
                 self._sessions.shared(scope).put(changed, key=key)
 
+    def _stored(self, live: LiveSession) -> Stored:
+        return self._sessions.fold(live, "adk", Stored, ["adk."])
+
     def _session(self, live: LiveSession, app: str, user: str, events: list[Event]) -> Session:
-        stored = self._sessions.fold(live, "adk", Stored, ["adk."])
+        stored = self._stored(live)
         state = copy.deepcopy(stored.state)
         for prefix, scope in _scopes(app, user).items():
             values = copy.deepcopy(self._sessions.shared(scope).values())
