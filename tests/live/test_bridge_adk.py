@@ -12,13 +12,14 @@ import pytest
 
 from tests.live.frameworks import load
 
-bridge, sessions, base, events, actions, genai = load(
+bridge, sessions, base, events, actions, genai, errors = load(
     "runlore.live.bridges.adk",
     "google.adk.sessions",
     "google.adk.sessions.base_session_service",
     "google.adk.events.event",
     "google.adk.events.event_actions",
     "google.genai.types",
+    "google.adk.errors.session_not_found_error",
     extra="google-adk",
 )
 pytestmark = pytest.mark.filterwarnings("default")
@@ -144,5 +145,21 @@ def test_the_state_is_saved_for_the_next_process(address: str) -> None:
         stored = await service.get_session(app_name="a", user_id="u", session_id="s")
         assert stored.state["y"] == 119
         await service.close()
+
+    asyncio.run(run())
+
+
+def test_an_event_of_a_session_that_was_deleted_elsewhere_is_refused(address: str) -> None:
+    where = {"app_name": "a", "user_id": "u", "session_id": "s"}
+
+    async def run() -> None:
+        here, elsewhere = (bridge.RunloreSessionService(address) for _ in range(2))
+        session = await here.create_session(**where)
+        await elsewhere.delete_session(**where)
+        with pytest.raises(errors.SessionNotFoundError):
+            await here.append_event(session, make_event(1))
+        assert await here.get_session(**where) is None
+        await here.close()
+        await elsewhere.close()
 
     asyncio.run(run())

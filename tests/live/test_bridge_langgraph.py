@@ -134,3 +134,16 @@ def test_a_deleted_thread_leaves_nothing(address: str) -> None:
     store = SessionStore(address)
     assert (store.list(), store.trash()) == ([], [])
     store.close()
+
+
+def test_a_listing_goes_on_when_a_thread_is_deleted_meanwhile(address: str) -> None:
+    with bridge.RunloreSaver(address) as saver, bridge.RunloreSaver(address) as other:
+        for thread in "abc":
+            config = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+            for _ in range(2):
+                config = saver.put(config, checkpoints.empty_checkpoint(), {}, {})
+        listed = saver.list(None)
+        first = next(listed).config["configurable"]["thread_id"]
+        other.delete_thread(first)
+        rest = [one.config["configurable"]["thread_id"] for one in listed]
+        assert sorted(rest) == sorted([*({"a", "b", "c"} - {first})] * 2)

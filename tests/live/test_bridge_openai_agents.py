@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from runlore.live import SessionStore
 from tests.live.frameworks import load
 
 bridge, agents = load("runlore.live.bridges.openai_agents", "agents", extra="openai-agents")
@@ -87,5 +88,17 @@ def test_what_was_popped_and_cleared_stays_in_the_log(address: str) -> None:
             assert await session.get_items() == []
             session.live.rewind(to=last)
             assert await session.get_items() == [{"role": "user", "content": "one"}]
+
+    asyncio.run(run())
+
+
+def test_a_conversation_that_was_deleted_elsewhere_is_empty(address: str) -> None:
+    async def run() -> None:
+        async with bridge.RunloreSession("s", address) as session:
+            await session.add_items([{"role": "user", "content": "one"}])
+            store = SessionStore(address)
+            store.purge("s")
+            store.close()
+            assert await session.get_items() == []
 
     asyncio.run(run())

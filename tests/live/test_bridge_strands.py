@@ -87,3 +87,15 @@ def test_a_second_writer_is_refused_and_overwrites_nothing(address: str) -> None
     assert message.message["content"][0] == {"text": "first"}
     one.close()
     other.close()
+
+
+def test_a_message_of_a_session_that_was_deleted_elsewhere_is_refused(address: str) -> None:
+    one, other = bridge.RunloreRepository(address), bridge.RunloreRepository(address)
+    one.create_session(types.Session(session_id="s", session_type="AGENT"))
+    one.create_agent("s", make_agent("a", 0))
+    other.delete_session("s")
+    with pytest.raises(exceptions.SessionException, match="does not exist"):
+        one.create_message("s", "a", make_message(0, "first"))
+    assert one.read_session("s") is None
+    one.close()
+    other.close()

@@ -26,10 +26,10 @@ from google.adk.sessions._session_util import make_json_safe_state
 from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
 from google.adk.sessions.state import State
 
-from ...errors import Conflict
+from ...errors import Conflict, SessionNotFound
 from ...model import LogRecord
 from ..log import LiveSession, SessionStore
-from .sessions import OpenSessions, as_store, id_for, last_records
+from .sessions import OpenSessions, id_for, last_records
 
 AGENT = "google-adk"
 CREATED, EVENT = "adk.created", "adk.event"
@@ -55,7 +55,7 @@ class RunloreSessionService(BaseSessionService):
     """Sessions of ADK in a session store: a folder, or a server."""
 
     def __init__(self, store: SessionStore | str | os.PathLike[str] | None = None) -> None:
-        self._sessions = OpenSessions(as_store(store), AGENT)
+        self._sessions = OpenSessions(store, AGENT)
 
     async def create_session(
         self,
@@ -146,6 +146,12 @@ class RunloreSessionService(BaseSessionService):
         live = self._sessions.get(_id(session.app_name, session.user_id, session.id))
         if live is None or not live.has_begun:
             raise SessionNotFoundError(f"Session {session.id} not found.")
+        try:
+            return self._append_to(live, session, event)
+        except SessionNotFound:  # Deleted in this moment.
+            raise SessionNotFoundError(f"Session {session.id} not found.") from None
+
+    def _append_to(self, live: LiveSession, session: Session, event: Event) -> bool:
         payload = event.model_dump(mode="json", exclude_none=True)
         last = live.last_seq
         try:

@@ -31,7 +31,7 @@ from agent_framework._workflows._checkpoint_encoding import (
 
 from ...model import LogRecord
 from ..log import LiveSession, SessionStore
-from .sessions import OpenSessions, as_store, id_for, last_records
+from .sessions import OpenSessions, id_for, last_records
 
 AGENT = "agent-framework"
 MESSAGE, CHECKPOINT, DELETED = (
@@ -63,7 +63,7 @@ class RunloreHistoryProvider(HistoryProvider):
             store_context_from=store_context_from,
             store_outputs=store_outputs,
         )
-        self._sessions = OpenSessions(as_store(store), AGENT)
+        self._sessions = OpenSessions(store, AGENT)
 
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **_: Any
@@ -125,7 +125,7 @@ class RunloreCheckpointStorage:
         *,
         allowed_checkpoint_types: Sequence[str] = (),
     ) -> None:
-        self._sessions = OpenSessions(as_store(store), AGENT)
+        self._sessions = OpenSessions(store, AGENT)
         self._allowed = frozenset(allowed_checkpoint_types)
 
     async def save(self, checkpoint: WorkflowCheckpoint) -> str:
@@ -186,12 +186,17 @@ class RunloreCheckpointStorage:
         await asyncio.to_thread(self._sessions.close)
 
     def _workflows(self, name: str | None = None) -> Iterator[tuple[LiveSession, dict[str, int]]]:
-        ids = self._sessions.ids() if name is None else [id_for(AGENT, "workflow", name)]
+        ids = self._workflow_ids() if name is None else [id_for(AGENT, "workflow", name)]
         for id in ids:
             live = self._sessions.get(id)
             if live is not None and "workflow" in live.meta.extra:
                 fold = self._sessions.fold(live, AGENT, Checkpoints, ["agent_framework."])
                 yield live, dict(fold.seqs)
+
+    def _workflow_ids(self) -> list[str]:
+        # Histories have a session, workflows have none.
+        infos = self._sessions.store.list(agent=AGENT, where={"session": None})
+        return [info.id for info in infos]
 
     def _checkpoint(self, live: LiveSession, seq: int) -> WorkflowCheckpoint:
         encoded = live.find(seq).payload["checkpoint"]

@@ -30,7 +30,7 @@ from ...errors import Conflict
 from ...model import LogRecord
 from ..backend import SessionInfo
 from ..log import LiveSession, SessionStore
-from .sessions import OpenSessions, as_store, id_for
+from .sessions import OpenSessions, id_for
 
 AGENT = "claude-agent-sdk"
 ENTRY = "claude_sdk.entry"
@@ -52,7 +52,7 @@ class RunloreSessionStore(SessionStoreProtocol):
     """Transcripts of the Claude Agent SDK in a session store: a folder, or a server."""
 
     def __init__(self, store: SessionStore | str | os.PathLike[str] | None = None) -> None:
-        self._sessions = OpenSessions(as_store(store), AGENT)
+        self._sessions = OpenSessions(store, AGENT)
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Append entries. One whose uuid is there already is not appended again."""

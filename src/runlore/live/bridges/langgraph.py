@@ -11,6 +11,7 @@ only those that are new. Needs the extra `langgraph`.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +36,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from ...model import LogRecord
 from ..log import LiveSession, SessionStore
-from .sessions import OpenSessions, as_store
+from .sessions import OpenSessions
 
 AGENT = "langgraph"
 CHECKPOINT, WRITES, DROPPED = (f"{AGENT}.{name}" for name in ("checkpoint", "writes", "dropped"))
@@ -202,17 +203,16 @@ class RunloreSaver(BaseCheckpointSaver[str]):
 
     def __init__(
         self,
-        store: SessionStore | str | None = None,
+        store: SessionStore | str | os.PathLike[str] | None = None,
         *,
         serde: SerializerProtocol | None = None,
     ) -> None:
         super().__init__(serde=serde)
-        self._sessions = OpenSessions(as_store(store), AGENT)
+        self._sessions = OpenSessions(store, AGENT)
 
     def close(self) -> None:
-        """Close the sessions that are open."""
-        with self._sessions.lock:
-            self._sessions.close()
+        """Close what is open. It is opened again when it is needed."""
+        self._sessions.close()
 
     def __enter__(self) -> Self:
         return self
@@ -261,12 +261,10 @@ class RunloreSaver(BaseCheckpointSaver[str]):
                     continue
                 with self._sessions.lock:
                     session = self._sessions.get(id)
-                    if session is None:
-                        return
-                    thread = self._thread(session)
-                    stored = thread.spaces[space].checkpoints.get(checkpoint)
-                    if stored is None:
-                        continue  # It was dropped meanwhile.
+                    thread = self._thread(session) if session else Thread()
+                    stored = thread.spaces.get(space, Space()).checkpoints.get(checkpoint)
+                    if session is None or stored is None:
+                        continue  # It was deleted or dropped meanwhile.
                     metadata = self._load(session, stored.metadata)
                     if any(metadata.get(key) != value for key, value in wanted.items()):
                         continue

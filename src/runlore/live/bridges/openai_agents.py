@@ -22,7 +22,7 @@ from agents.memory.session_settings import resolve_session_limit
 from ..convert import from_openai_responses, to_openai_items
 from ..log import LiveSession, SessionStore
 from ..views import Message
-from .sessions import OpenSessions, as_store
+from .sessions import OpenSessions
 
 AGENT = "openai-agents"
 
@@ -44,16 +44,22 @@ class RunloreSession(SessionABC):
     ) -> None:
         self.session_id = session_id
         self.session_settings = session_settings or SessionSettings()
-        self._sessions = OpenSessions(as_store(store), AGENT)
+        self._sessions = OpenSessions(store, AGENT)
 
     @property
     def live(self) -> LiveSession:
         """The session in the log, to rewind, branch or search it."""
-        return self._sessions.ensure(self.session_id)
+        with self._sessions.lock:
+            return self._sessions.get(self.session_id) or self._sessions.ensure(self.session_id)
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         last = resolve_session_limit(limit, self.session_settings)
-        return await self._away(lambda live: _items_of(_messages(live, last)))
+
+        def read() -> list[TResponseInputItem]:
+            live = self._sessions.get(self.session_id)
+            return _items_of(_messages(live, last)) if live else []
+
+        return await self._sessions.run(read)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Add items, all or none."""

@@ -30,7 +30,7 @@ from pydantic_ai_harness.step_persistence import (
 from ...errors import Conflict
 from ...model import LogRecord
 from ..log import LiveSession, SessionStore
-from .sessions import OpenSessions, as_store, id_for
+from .sessions import OpenSessions, id_for
 
 AGENT = "pydantic-ai"
 RUN, EVENT, SNAPSHOT, EFFECT = (
@@ -93,7 +93,7 @@ class RunloreStepStore:
     """Runs of Pydantic AI in a session store: a folder, or a server. A `StepStore`."""
 
     def __init__(self, store: SessionStore | str | os.PathLike[str] | None = None) -> None:
-        self._sessions = OpenSessions(as_store(store), AGENT)
+        self._sessions = OpenSessions(store, AGENT)
 
     async def close(self) -> None:
         await asyncio.to_thread(self._sessions.close)

@@ -27,17 +27,16 @@ MAX_OPEN = 64
 """Maximum number of sessions that stay open. The one that was not used for longest is closed."""
 
 
-def as_store(store: SessionStore | str | os.PathLike[str] | None) -> SessionStore:
-    """Return a store, given itself, its folder or address, or None for the default one."""
-    return store if isinstance(store, SessionStore) else SessionStore(store)
-
-
 class OpenSessions:
-    """Sessions by id. Callers hold `lock` while they use one."""
+    """Sessions by id. Callers hold `lock` while they use one.
 
-    def __init__(self, store: SessionStore, agent: str) -> None:
-        self.store = store
+    `store` is a store, its folder or address, or None for the default one.
+    """
+
+    def __init__(self, store: SessionStore | str | os.PathLike[str] | None, agent: str) -> None:
+        self.store = store if isinstance(store, SessionStore) else SessionStore(store)
         self.agent = agent
+        self._owns_store = self.store is not store
         self.lock = RLock()
         self._open: OrderedDict[str, LiveSession] = OrderedDict()
         self._folds: WeakKeyDictionary[LiveSession, Fold[Any]] = WeakKeyDictionary()
@@ -45,6 +44,8 @@ class OpenSessions:
 
     def get(self, id: str) -> LiveSession | None:
         """Return the session, or None if there is none."""
+        if id in self._open and _is_deleted(self._open[id]):
+            self.forget(id)  # Another process did it. There may be a new one by now.
         if id not in self._open:
             try:
                 self.keep(self.store.open(id))
@@ -54,12 +55,14 @@ class OpenSessions:
         return self._open[id]
 
     def ensure(self, id: str, **about: Any) -> LiveSession:
-        """Return the session; it begins with the first record if it is new."""
-        session = self.get(id)
-        if session is None:
-            session = self.store.ensure(id, agent=self.agent, **about)
-            self.keep(session)
-        return session
+        """Return the session to write to; it begins with the first record if it is new.
+
+        Writing raises SessionNotFound if another process has deleted it since it was opened.
+        """
+        if id not in self._open:
+            self.keep(self.store.ensure(id, agent=self.agent, **about))
+        self._open.move_to_end(id)
+        return self._open[id]
 
     async def run(self, work: Callable[[], T]) -> T:
         """Return the result of work in a thread, which uses the sessions alone meanwhile."""
@@ -111,19 +114,36 @@ class OpenSessions:
 
     def keep(self, session: LiveSession) -> None:
         """Keep a session open."""
+        self.forget(session.id)
         self._open[session.id] = session
         _close_oldest(self._open)
 
     def close(self) -> None:
-        """Close all sessions. They are opened again when they are needed."""
+        """Close all sessions, and connections to a server that were opened here.
+
+        They are opened again when they are needed.
+        """
         with self.lock:
             for opened in (self._open, self._shared):
                 _close_oldest(opened, 0)
+            if self._owns_store:
+                self.store.close()
 
 
 def _close_oldest(opened: OrderedDict[str, Any], count: int = MAX_OPEN) -> None:
     while len(opened) > count:
         opened.popitem(last=False)[1].close()
+
+
+def _is_deleted(session: LiveSession) -> bool:
+    """Return True if the session was deleted since it was opened. Its last record says so."""
+    if session.is_draft:
+        return False
+    try:
+        last = session.tail(1)
+    except SessionNotFound:
+        return True
+    return not last or last[-1].type == "deleted"
 
 
 def id_for(framework: str, *parts: str) -> str:

@@ -21,10 +21,10 @@ from strands.session.session_repository import SessionRepository
 from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage
 
-from ...errors import Conflict
+from ...errors import Conflict, SessionNotFound
 from ...model import LogRecord
 from ..log import LiveSession, SessionStore
-from .sessions import OpenSessions, as_store, id_for
+from .sessions import OpenSessions, id_for
 
 AGENT = "strands"
 SESSION, AGENT_STATE, GROUP, MESSAGE, CHANGED = (
@@ -57,7 +57,7 @@ class RunloreRepository(SessionRepository):
     """Sessions of Strands in a session store: a folder, or a server."""
 
     def __init__(self, store: SessionStore | str | os.PathLike[str] | None = None) -> None:
-        self._sessions = OpenSessions(as_store(store), AGENT)
+        self._sessions = OpenSessions(store, AGENT)
 
     def close(self) -> None:
         self._sessions.close()
@@ -87,7 +87,7 @@ class RunloreRepository(SessionRepository):
 
     def create_agent(self, session_id: str, session_agent: SessionAgent, **_: Any) -> None:
         with self._sessions.lock:
-            self._live(session_id).record(AGENT_STATE, session_agent.to_dict())
+            self._record(session_id, AGENT_STATE, session_agent.to_dict())
 
     def read_agent(self, session_id: str, agent_id: str, **_: Any) -> SessionAgent | None:
         with self._sessions.lock:
@@ -111,9 +111,8 @@ class RunloreRepository(SessionRepository):
         payload = {"agent": agent_id, "message": session_message.to_dict()}
         with self._sessions.lock:
             try:
-                self._live(session_id).record(
-                    MESSAGE, payload, key=f"{session_message.message_id} {agent_id}"
-                )
+                key = f"{session_message.message_id} {agent_id}"
+                self._record(session_id, MESSAGE, payload, key)
             except Conflict:
                 raise SessionException(
                     f"Message {session_message.message_id} of session {session_id} was written by"
@@ -139,7 +138,7 @@ class RunloreRepository(SessionRepository):
         session_message.created_at = before.created_at
         payload = {"agent": agent_id, "message": session_message.to_dict()}
         with self._sessions.lock:
-            self._live(session_id).record(CHANGED, payload)
+            self._record(session_id, CHANGED, payload)
 
     def list_messages(
         self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **_: Any
@@ -156,7 +155,7 @@ class RunloreRepository(SessionRepository):
     def create_multi_agent(self, session_id: str, multi_agent: MultiAgentBase, **_: Any) -> None:
         payload = {"id": multi_agent.id, "state": multi_agent.serialize_state()}
         with self._sessions.lock:
-            self._live(session_id).record(GROUP, payload)
+            self._record(session_id, GROUP, payload)
 
     def read_multi_agent(
         self, session_id: str, multi_agent_id: str, **_: Any
@@ -171,6 +170,14 @@ class RunloreRepository(SessionRepository):
                 f"MultiAgent state {multi_agent.id} in session {session_id} does not exist"
             )
         self.create_multi_agent(session_id, multi_agent)
+
+    def _record(
+        self, session_id: str, type: str, payload: dict[str, Any], key: str | None = None
+    ) -> None:
+        try:
+            self._live(session_id).record(type, payload, key=key)
+        except SessionNotFound:  # Deleted in this moment.
+            raise SessionException(f"Session {session_id} does not exist") from None
 
     def _live(self, session_id: str) -> LiveSession:
         live = self._sessions.get(_id(session_id))
@@ -190,6 +197,10 @@ class RunloreSessionManager(RepositorySessionManager):
         self, session_id: str, store: SessionStore | str | os.PathLike[str] | None = None
     ) -> None:
         super().__init__(session_id, RunloreRepository(store))
+
+    def close(self) -> None:
+        """Close what is open. It is opened again when it is needed."""
+        self.session_repository.close()
 
 
 def _id(session_id: str) -> str:
