@@ -163,3 +163,19 @@ def test_an_event_of_a_session_that_was_deleted_elsewhere_is_refused(address: st
         await elsewhere.close()
 
     asyncio.run(run())
+
+
+def test_another_event_with_the_same_id_changes_the_shared_state_too(address: str) -> None:
+    async def run() -> None:
+        service = bridge.RunloreSessionService(address)
+        session = await service.create_session(app_name="a", user_id="u", session_id="s")
+        for step in range(2):
+            event = make_event(step)
+            event.id = "same"
+            await service.append_event(session, event)
+        stored = await service.get_session(app_name="a", user_id="u", session_id="s")
+        assert len(stored.events) == 2
+        assert (stored.state["y"], stored.state["app:m"], stored.state["user:d"]) == (1, 1, 1)
+        await service.close()
+
+    asyncio.run(run())

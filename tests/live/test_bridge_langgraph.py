@@ -147,3 +147,27 @@ def test_a_listing_goes_on_when_a_thread_is_deleted_meanwhile(address: str) -> N
         other.delete_thread(first)
         rest = [one.config["configurable"]["thread_id"] for one in listed]
         assert sorted(rest) == sorted([*({"a", "b", "c"} - {first})] * 2)
+
+
+def test_a_checkpoint_is_whole_when_its_parent_is_dropped_meanwhile(address: str) -> None:
+    values = {"list": [{"n": 1}, {"n": 2}], "name": "x"}
+
+    def checkpoint() -> Any:
+        return checkpoints.empty_checkpoint() | {"channel_values": values}
+
+    class Late(bridge.RunloreSaver):  # type: ignore[misc, name-defined]
+        """Another process drops the parent when this one has read the log."""
+
+        runs = iter(["1"])
+
+        def _thread(self, session: Any) -> Any:
+            thread = super()._thread(session)
+            for run in self.runs:
+                other.delete_for_runs([run])
+            return thread
+
+    with bridge.RunloreSaver(address) as other, Late(address) as saver:
+        config = {"configurable": {"checkpoint_ns": "", **HERE["configurable"]}}
+        parent = other.put(config, checkpoint(), {"run_id": "1"}, dict.fromkeys(values, 1))
+        child = saver.put(parent, checkpoint(), {}, {"list": 2})
+        assert saver.get_tuple(child).checkpoint["channel_values"] == values

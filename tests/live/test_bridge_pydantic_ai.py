@@ -109,3 +109,34 @@ def test_a_snapshot_stores_the_messages_that_are_new(address: str) -> None:
         assert again.messages == history
 
     asyncio.run(run())
+
+
+def test_snapshots_of_two_processes_are_not_mixed(address: str) -> None:
+    other = bridge.RunloreStepStore(address)
+    turns = {number: turn(number) for number in (1, 2, 3, 8)}
+
+    def snapshot(*numbers: int) -> Any:
+        history = [message for number in numbers for message in turns[number]]
+        return steps.ContinuableSnapshot(run_id="r", step_index=0, messages=history)
+
+    class Late(bridge.RunloreStepStore):  # type: ignore[misc, name-defined]
+        """The other one saves a snapshot when this one has read the log."""
+
+        waiting = iter([snapshot(8)])
+
+        def _run(self, live: Any) -> Any:
+            run = super()._run(live)
+            for one in self.waiting:
+                asyncio.run(other.save_snapshot(one))
+            return run
+
+    async def run() -> None:
+        await other.save_snapshot(snapshot(1, 2))
+        late = Late(address)
+        await late.save_snapshot(snapshot(1, 2, 3))
+        for store in (late, other):
+            latest = await store.latest_snapshot(run_id="r")
+            assert latest.messages == snapshot(1, 2, 3).messages
+            await store.close()
+
+    asyncio.run(run())

@@ -172,7 +172,11 @@ class RunloreSessionService(BaseSessionService):
                 if name.startswith(prefix)
             }
             if changed:
-                self._sessions.shared(scope).put(changed, key=key)
+                shared = self._sessions.shared(scope)
+                try:
+                    shared.put(changed, key=key)
+                except Conflict:  # Of another event with the same id.
+                    shared.put(changed)
 
     def _stored(self, live: LiveSession) -> Stored:
         return self._sessions.fold(live, "adk", Stored, ["adk."])

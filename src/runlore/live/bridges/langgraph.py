@@ -36,7 +36,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from ...model import LogRecord
 from ..log import LiveSession, SessionStore
-from .sessions import OpenSessions
+from .sessions import OpenSessions, record_after
 
 AGENT = "langgraph"
 CHECKPOINT, WRITES, DROPPED = (f"{AGENT}.{name}" for name in ("checkpoint", "writes", "dropped"))
@@ -335,7 +335,7 @@ class RunloreSaver(BaseCheckpointSaver[str]):
         values = rest.pop("channel_values")
         parent = config["configurable"].get("checkpoint_id")
 
-        def write(session: LiveSession) -> None:
+        def payload(session: LiveSession) -> dict[str, Any]:
             thread = self._thread(session)
             inherited = thread.parent_values(space, parent)
             same = [name for name in values if name in inherited and name not in new_versions]
@@ -350,9 +350,12 @@ class RunloreSaver(BaseCheckpointSaver[str]):
                 metadata=self._dump(session, get_checkpoint_metadata(config, metadata)),
                 values=changed, same=same,
             )  # fmt: skip
-            session.record(CHECKPOINT, msgspec.to_builtins(put))
+            content: dict[str, Any] = msgspec.to_builtins(put)
+            return content
 
-        self._sessions.write(id, write)
+        self._sessions.write(
+            id, lambda session: record_after(session, CHECKPOINT, lambda: payload(session))
+        )
         return _config(id, space, checkpoint["id"])
 
     def put_writes(

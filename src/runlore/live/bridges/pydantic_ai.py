@@ -30,7 +30,7 @@ from pydantic_ai_harness.step_persistence import (
 from ...errors import Conflict
 from ...model import LogRecord
 from ..log import LiveSession, SessionStore
-from .sessions import OpenSessions, id_for
+from .sessions import OpenSessions, id_for, record_after
 
 AGENT = "pydantic-ai"
 RUN, EVENT, SNAPSHOT, EFFECT = (
@@ -151,16 +151,18 @@ class RunloreStepStore:
         messages = ModelMessagesTypeAdapter.dump_python(snapshot.messages, mode="json")
         about = _about(snapshot)
 
-        def write(live: LiveSession) -> None:
+        def payload(live: LiveSession) -> dict[str, Any] | None:
             run = self._run(live)
             if snapshot.idempotency_key and run.has_snapshot(snapshot.idempotency_key):
-                return
+                return None
             before = run.newest.messages if run.newest else []
             same = takewhile(lambda pair: pair[0] == pair[1], zip(before, messages, strict=False))
             kept = sum(1 for _ in same)
-            live.record(SNAPSHOT, {"about": about, "kept": kept, "messages": messages[kept:]})
+            return {"about": about, "kept": kept, "messages": messages[kept:]}
 
-        await self._write(snapshot.run_id, write)
+        await self._write(
+            snapshot.run_id, lambda live: record_after(live, SNAPSHOT, lambda: payload(live))
+        )
 
     async def latest_snapshot(
         self, *, run_id: str, include_interrupted: bool = False

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
-from ...errors import InvalidId, SessionNotFound
+from ...errors import Conflict, InvalidId, SessionNotFound
 from ...model import LogRecord
 from ..folds import Fold, View
 from ..log import LiveSession, SessionStore
@@ -133,6 +133,25 @@ class OpenSessions:
 def _close_oldest(opened: OrderedDict[str, Any], count: int = MAX_OPEN) -> None:
     while len(opened) > count:
         opened.popitem(last=False)[1].close()
+
+
+def record_after(
+    session: LiveSession, type: str, payload: Callable[[], dict[str, Any] | None]
+) -> None:
+    """Append a record whose payload depends on what is in the log.
+
+    The payload is made again if another process has appended meanwhile. None appends nothing.
+    """
+    while True:
+        last = session.last_seq
+        content = payload()
+        if content is None:
+            return
+        try:
+            session.record(type, content, expect=last)
+        except Conflict:
+            continue
+        return
 
 
 def _is_deleted(session: LiveSession) -> bool:
