@@ -28,13 +28,13 @@ HERE = {"configurable": {"thread_id": "user:42/chat"}}
 
 
 def test_it_passes_the_conformance_suite(address: str) -> None:
-    @conformance.checkpointer_test(name="runlore")
-    async def saver() -> AsyncIterator[Any]:
+    async def make() -> AsyncIterator[Any]:
         with bridge.RunloreSaver(address) as saver:
             for thread in saver._sessions.ids():  # Each part of the suite begins with nothing.
                 saver.delete_thread(thread)
             yield saver
 
+    saver = conformance.checkpointer_test(name="runlore")(make)
     report = asyncio.run(conformance.validate(saver))
     failures = [failure for result in report.results.values() for failure in result.failures or ()]
     assert failures == []

@@ -259,17 +259,26 @@ class RunloreSaver(BaseCheckpointSaver[str]):
                     or (before is not None and checkpoint >= before)
                 ):
                     continue
-                with self._sessions.lock:
-                    session = self._sessions.get(id)
-                    thread = self._thread(session) if session else Thread()
-                    stored = thread.spaces.get(space, Space()).checkpoints.get(checkpoint)
-                    if session is None or stored is None:
-                        continue  # It was deleted or dropped meanwhile.
-                    metadata = self._load(session, stored.metadata)
-                    if any(metadata.get(key) != value for key, value in wanted.items()):
-                        continue
-                    match = self._tuple(session, thread, space, checkpoint)
-                yield match
+                match = self._match(id, space, checkpoint, wanted)
+                if match is not None:
+                    yield match
+
+    def _match(
+        self, id: str, space: str, checkpoint: str, wanted: dict[str, Any]
+    ) -> CheckpointTuple | None:
+        """Return a checkpoint with these metadata; None if it was dropped meanwhile."""
+        with self._sessions.lock:
+            session = self._sessions.get(id)
+            if session is None:
+                return None
+            thread = self._thread(session)
+            stored = thread.spaces.get(space, Space()).checkpoints.get(checkpoint)
+            if stored is None:
+                return None
+            metadata = self._load(session, stored.metadata)
+            if any(metadata.get(key) != value for key, value in wanted.items()):
+                return None
+            return self._tuple(session, thread, space, checkpoint)
 
     def _checkpoints(self, id: str) -> Sequence[tuple[str, str]]:
         """Return the namespace and id of each checkpoint, the newest of each namespace first."""
