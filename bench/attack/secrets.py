@@ -64,6 +64,17 @@ _OTHER_UNITS = (
     *("zip -P Zk29xqPLm7Rt a.zip ", "the password is Zk29xqPLm7Rt ", "log in a / b1 ", "net use "),
     *("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----\n", "Private-Lines: 1\n"),
     *("kind: Secret\ndata: abcdefgh\n", "aGVsbG8gd29ybGQgaGVsbG8gd29ybGQg ", "x" * 76 + "\n"),
+    *("docker login -p abcdefgh ", "mysql -pabcdefgh1 ", "password=Zk29xqPLm7Rt ", "_mmk", "NRAL"),
+    *(
+        "password=\u201ca1b2c3d4\u201d",
+        ";pwd=abcdefg; ",
+        "a\x1b",
+        "a\0",
+        "\x1b]a\x07",
+        "a\u200b",
+        "&lt;",
+    ),
+    *("%2Fa", "\\u5bc6\\u7801 ", "\x1b]8;;", "AKIAABCDEFGHIJKLMNOP ", "podman login -p x1y2z3 "),
 )
 
 

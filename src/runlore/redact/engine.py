@@ -39,6 +39,9 @@ _MAX_NAMED_BYTES = 4608
 # Bytes that are searched at a time. Without a limit, each of many names in a row would be followed
 # to the end of the text.
 _WINDOW = 4 * _MAX_NAMED_BYTES
+# Bytes that show whether a secret is recognized by its place. If a text is longer, it is searched
+# for them once more: otherwise each of many openings in a row would be followed to its end.
+_MAX_PLACED_BYTES = 1024
 _MARKER = re.compile(rb"(\[redacted:[^\s:\]]{1,64}:[0-9a-f]{6}\])")
 # A line of a key, or its short last one. It is too long to occur by chance.
 _LONG_PART = re.compile(r"[A-Za-z0-9/][^\s\"'\\]{11,}")
@@ -177,7 +180,7 @@ class Redactor:
 
         Markers are never redacted again.
         """
-        known: set[bytes] = set()  # Parts without a secret.
+        known: dict[bytes, list[_Span]] = {}  # Texts repeat themselves, and so do their parts.
         for _ in range(_MAX_ROUNDS):
             parts = _MARKER.split(data) if b"[redacted:" in data else [data]
             clean = [
@@ -188,16 +191,11 @@ class Redactor:
             data = b"".join(clean)
         return data
 
-    def _clean_part(self, part: bytes, known: set[bytes]) -> bytes:
-        if part in known:
-            return part
-        clean = self._part(part)
-        if clean is part:
-            known.add(part)
-        return clean
-
-    def _part(self, data: bytes) -> bytes:
-        spans = _merged([_whole(data, *span) for span in self._spans(data)])
+    def _clean_part(self, data: bytes, known: dict[bytes, list[_Span]]) -> bytes:
+        spans = known.get(data)
+        if spans is None:
+            spans = _merged([_whole(data, *span) for span in self._spans(data)])
+            known[data] = spans
         if not spans:
             return data
         parts: list[bytes] = []
@@ -221,9 +219,10 @@ class Redactor:
             around, inside = views.split_codes(data)
             if around is None:
                 yield from self._find_in_readings(data)
-            for view in filter(None, (around, inside)):
-                for start, end, kind in self._find_in_readings(view.data):
-                    yield *view.locate(start, end), kind
+            for view in (around, inside):
+                if view is not None and self._opens(view.data):
+                    for start, end, kind in self._find_in_readings(view.data):
+                        yield *view.locate(start, end), kind
         yield from self._find_owned(data)
 
     def _find_in_readings(self, data: bytes) -> Iterator[_Span]:
@@ -254,18 +253,22 @@ class Redactor:
         is_placed = passed_over = False
         tries = Tries(data)
         while at < len(data):
-            if step := tries.known_step(at):
+            if known := tries.find_known(at):
+                step, spans = known
+                yield from spans
                 at, passed_over = at + step, True
                 continue
-            is_placed = is_placed or self._placed_gate.match(data, at) is not None
+            is_placed = is_placed or (
+                self._placed_gate.match(data, at, at + _MAX_PLACED_BYTES) is not None
+            )
+            passed_over = passed_over or at + _MAX_PLACED_BYTES < len(data)
             spans = self._spans_at(data, at)
             yield from spans
             after = max((span[1] for span in spans), default=0) or tries.next_after(at)
             passed_over = passed_over or after > at + 1 or after + _WINDOW < len(data)
             match = self._next_match(data, after)
             following = match.start() if match else len(data)
-            if not spans:
-                tries.learn(at, following - at)
+            tries.learn(at, following - at, spans)
             at = following
         # The place of a secret may have been passed over inside another secret, or where a match is
         # longer than the window.
@@ -286,15 +289,16 @@ class Redactor:
 
     def _find_spoken(self, data: bytes) -> Iterator[_Span]:
         """Find passwords that a sentence names."""
-        pattern, unlinked = _compile(sentences.PATTERN), _compile(sentences.UNLINKED)
+        known: dict[bytes, list[tuple[int, int]]] = {}
         for name in _compile(sentences.NAMES).finditer(data):
-            end = name.start() + sentences.MAX_BYTES
-            match = pattern.match(data, name.start(), end)
-            if match and assigned.is_spoken(match[1].decode("ascii")):
-                yield *match.span(1), "assigned"
-            match = unlinked.match(data, name.start(), end)
-            if match and assigned.is_spoken(match[1].decode("ascii"), is_linked=False):
-                yield *match.span(1), "assigned"
+            at = name.start()
+            # With the byte before it, on which the beginning of a word depends.
+            sentence = data[max(0, at - 1) : at + sentences.MAX_BYTES]
+            spans = known.get(sentence)
+            if spans is None:
+                spans = known[sentence] = list(_spoken_at(data, at))
+            for start, end in spans:
+                yield at + start, at + end, "assigned"
         for match in _compile(sentences.LOGIN).finditer(data):
             if assigned.is_spoken(match[1].decode("ascii"), is_linked=False):
                 yield *match.span(1), "assigned"
@@ -547,6 +551,15 @@ def _windows(spans: Iterator[tuple[int, int]], reach: int) -> Iterator[tuple[int
         end = last + reach
     if end >= 0:
         yield start, end
+
+
+def _spoken_at(data: bytes, at: int) -> Iterator[tuple[int, int]]:
+    """Yield where a password begins and ends behind the word for it, counted from that word."""
+    end = at + sentences.MAX_BYTES
+    for pattern, is_linked in ((sentences.PATTERN, True), (sentences.UNLINKED, False)):
+        match = _compile(pattern).match(data, at, end)
+        if match and assigned.is_spoken(match[1].decode("ascii"), is_linked=is_linked):
+            yield match.start(1) - at, match.end(1) - at
 
 
 def _assigned_at(data: bytes, at: int) -> _Span | None:

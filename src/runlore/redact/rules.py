@@ -442,7 +442,7 @@ PLACED = (
     Rule(
         "password",  # In a connection string.
         r"(?i)[;\"'\s](?:password|pwd) ?= ?([^;\s\"'\\<>{}]{6,200});",
-        gate=r"(?i:password|pwd) ?= ?[^;\s\"'\\<>{}]+;",
+        gate=r"(?i:password|pwd) ?= ?[^;\s\"'\\<>{}]{6}",
     ),
     Rule(
         "password", rf"(?i){_BEGIN}" r"sshpass\s+-p\s?[\"']?([^\s\"'\\]{4,})", gate=r"(?i:sshpass)"

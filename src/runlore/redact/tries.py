@@ -1,4 +1,4 @@
-"""Memory of the places in a text that have no secret, so that repeated text is searched once.
+"""Memory of what was found at places of a text, so that repeated text is searched once.
 
 This bounds the work for text that repeats the beginnings of secrets. Nothing here knows what a
 secret looks like.
@@ -21,26 +21,36 @@ _WORD_END = re.compile(rb"[\s\"'\\,;&=?|()]|$")
 _MAX_PLACES = 10_000
 
 
+_Span = tuple[int, int, str]
+
+
 class Tries:
-    """Remembers the places in a text that have no secret."""
+    """Remembers what was found at places, so that it is not looked for again and again."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._count = self._word_end = 0
-        self._steps: dict[bytes, int] = {}
+        self._known: dict[bytes, tuple[int, list[_Span]]] = {}
 
-    def known_step(self, at: int) -> int:
-        """Return how far to skip from a place with the same surroundings as one without a secret.
+    def find_known(self, at: int) -> tuple[int, list[_Span]] | None:
+        """Return how far to go on from a place that was looked at before, and its secrets.
 
-        Return 0 if no such place was learned.
+        The same text, with the same around it, has the same secrets here.
         """
-        return self._steps.get(self._context(at), 0) if self._steps else 0
+        known = self._known.get(self._context(at)) if self._known else None
+        if known is None or not known[1]:
+            return known
+        return known[0], [(at + start, at + end, kind) for start, end, kind in known[1]]
 
-    def learn(self, at: int, step: int) -> None:
-        """Remember a place without a secret, and how far from it the next one is."""
+    def learn(self, at: int, step: int, spans: list[_Span]) -> None:
+        """Remember the secrets at a place, and how far from it the next place is."""
+        reach = max([step, *(end - at for _, end, _ in spans)])
         context = self._context(at)
-        if len(context) == _CONTEXT_BYTES and step < _MAX_STEP and len(self._steps) < _MAX_PLACES:
-            self._steps[context] = step
+        if len(context) == _CONTEXT_BYTES and reach < _MAX_STEP and len(self._known) < _MAX_PLACES:
+            self._known[context] = (
+                step,
+                [(start - at, end - at, kind) for start, end, kind in spans],
+            )
 
     def _context(self, at: int) -> bytes:
         return self._data[max(0, at - _MAX_NAME_BYTES) : at + MAX_LEAD_BYTES]

@@ -11,17 +11,21 @@ import html
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+from operator import sub
 
 import re2
 
 _BYTES = re2.Options()
 _BYTES.encoding = re2.Options.Encoding.LATIN1
 
+# Patterns with many short matches are of `re`: it takes a tenth of what RE2 takes for each match.
+# They repeat nothing that can be divided in two ways, so they are as linear.
+#
 # `\x1b[32m`, the title of a window, and both as source code and JSON spell them.
-_ESCAPE = r"(?:\x1b|\\+(?:u001[bB]|x1[bB]|033|e))"
+_BACKSLASHES = r"\\{1,16}+"
+_ESCAPE = rf"(?:\x1b|{_BACKSLASHES}(?:u001[bB]|x1[bB]|033|e))"
 _CSI = rf"(?:{_ESCAPE}\[|\xc2\x9b)[0-9;:?]{{0,40}}[ -/]?[@-~]"
 # A title, a link, or another command with a text in it.
 _COMMAND = rf"{_ESCAPE}[\]P^_X]([^\x07\x1b\\\r\n]*)(?:\x07|{_ESCAPE}?\\+)"
@@ -30,14 +34,20 @@ _UNSEEN = (
     r"\xe2\x80[\x8b-\x8f]|\xe2\x81[\xa0-\xa4]|\xef\xbb\xbf|\xc2\xad|[\x00-\x07\x0e-\x1a\x7f]"
     r"|[^\n\x08]\x08|\\+u(?:200[b-fB-F]|206[0-4]|[fF][eE][fF][fF]|00[aA][dD])"
 )
-_CODES = re2.compile(
-    rf"(?:{_CSI}|{_ESCAPE}(?:[()*+#][A-Z0-9]|[=>78])|{_UNSEEN})+|{_COMMAND}|\x1b+".encode(), _BYTES
+_CODE = rf"{_CSI}|{_ESCAPE}(?:[()*+#][A-Z0-9]|[=>78])|{_UNSEEN}".replace(
+    r"\\+u", rf"{_BACKSLASHES}u"
 )
+_CODES = re.compile(rf"(?:{_CODE})++|{_COMMAND}|\x1b+".encode())
 _HAS_CODES = re2.compile(
-    rf"{_ESCAPE}[\[\]P^_X()*+#=>78]|\xc2\x9b|[\x1b\x08]|{_UNSEEN}".encode(), _BYTES
+    rf"{_ESCAPE}[\[\]P^_X()*+#=>78]|\xc2\x9b|[\x1b\x08]|{_UNSEEN}".replace(
+        _BACKSLASHES, r"\\+"
+    ).encode(),
+    _BYTES,
 )
-_ESCAPES = re2.compile(
-    rb"%([0-9A-Fa-f]{2})|\\+u([0-9A-Fa-f]{4})|&(quot|apos|amp|lt|gt|#[0-9]{2,5}|#x[0-9a-fA-F]{2,4});"
+_HAS_COMMANDS = re.compile(_COMMAND.encode())
+_ESCAPES = re.compile(
+    rf"%([0-9A-Fa-f]{{2}})|{_BACKSLASHES}u([0-9A-Fa-f]{{4}})"
+    r"|&(quot|apos|amp|lt|gt|#[0-9]{2,5}|#x[0-9a-fA-F]{2,4});".encode()
 )
 
 
@@ -63,7 +73,8 @@ _NOT_TEXT = re.compile(rb"[^\t\n\r\x1b -~]")
 
 GATE = "|".join(
     [
-        rf"{_ESCAPE}[\[\]P^_X]|\x1b|\\+(?:u001[bB]|b|u0008)|\xc2\x9b|\\+u009[bB]|{_UNSEEN}"
+        r"\\+(?:u001[bB]|x1[bB]|033|e)[\[\]P^_X]|\x1b|\\+(?:u001[bB]|b|u0008)|\xc2\x9b"
+        rf"|\\+u009[bB]|{_UNSEEN}"
         r"|\\+u(?:200[b-fB-F]|206[0-4]|[fF][eE][fF][fF]|00[aA][dD]|000[0-7eEfF]|001[0-9aA]|007[fF])",
         r"%(?:2[0-9A-Fa-f]|3[AaDd]|0[AaDd])[^%\s\"]",
         rf"{_BOUNDARY}{_BASE64}",
@@ -112,28 +123,67 @@ class View:
         return (at, at + 1) if is_copy else (start, end)
 
 
-class Span(NamedTuple):
-    """A part of the text that a view leaves out or replaces."""
-
-    start: int
-    end: int
-    replacement: bytes = b""
+Span = tuple[int, int, bytes]
+"""Where a part of the text begins and ends, and what stands for it in a view."""
 
 
-def split_codes(data: bytes) -> tuple[View | None, View | None]:
+class Shortened:
+    """A text without what a pattern matches."""
+
+    def __init__(self, text: bytes, pattern: re.Pattern[bytes]) -> None:
+        self.data = pattern.sub(b"", text)
+        self._text, self._pattern = text, pattern
+
+    def locate(self, start: int, end: int) -> tuple[int, int]:
+        """Return where the bytes of a span of this text are in the other one."""
+        return self._origin(start), self._origin(end - 1) + 1
+
+    @cached_property
+    def _gaps(self) -> tuple[list[int], list[int]]:
+        """Where the gaps are in this text, and how many bytes are left out up to each."""
+        starts = [match.start() for match in self._pattern.finditer(self._text)]
+        ends = [match.end() for match in self._pattern.finditer(self._text)]
+        left_out = list(accumulate(map(sub, ends, starts), initial=0))
+        return list(map(sub, starts, left_out)), left_out
+
+    def _origin(self, at: int) -> int:
+        places, left_out = self._gaps
+        return at + left_out[bisect_right(places, at)]
+
+
+class Excerpts:
+    """Parts of a text, each by itself."""
+
+    def __init__(self, texts: list[bytes], starts: list[int]) -> None:
+        self.data = b"\n\n".join([*texts, b""])
+        self._origins = starts
+        self._starts = [0, *accumulate(len(text) + 2 for text in texts)]
+
+    def locate(self, start: int, end: int) -> tuple[int, int]:
+        """Return where the bytes of a span of this text are in the other one."""
+        return self._origin(start), self._origin(end - 1) + 1
+
+    def _origin(self, at: int) -> int:
+        number = bisect_right(self._starts, at) - 1
+        return at - self._starts[number] + self._origins[number]
+
+
+def split_codes(data: bytes) -> tuple[Shortened | None, Excerpts | None]:
     """Return a text without terminal codes, and the texts in the codes, such as addresses of links.
 
     None stands for a text that would be the same, or empty.
     """
     if not _HAS_CODES.search(data):
         return None, None
-    codes = list(_CODES.finditer(data))
-    inside = View()
-    for code in codes:
-        if code[1]:
-            inside.add(code[1], *code.span(1))
-            inside.add(b"\n\n", code.end(), code.end())
-    return _replaced(data, [Span(*code.span()) for code in codes]), inside if inside.data else None
+    around = Shortened(data, _CODES)
+    if not _HAS_COMMANDS.search(data):
+        return around, None
+    texts, starts = [], []
+    for code in _CODES.finditer(data):
+        if code.lastindex and code[1]:
+            texts.append(code[1])
+            starts.append(code.start(1))
+    return around, Excerpts(texts, starts) if texts else None
 
 
 def decoded(data: bytes) -> Iterator[View]:
@@ -147,16 +197,19 @@ def decoded(data: bytes) -> Iterator[View]:
 
 def _escape_spans(data: bytes) -> Iterator[Span]:
     for match in _ESCAPES.finditer(data):
-        byte, letter, entity = match.groups()
-        text = (
-            chr(int(letter, 16))
-            if letter
-            else html.unescape(f"&{entity.decode()};")
-            if entity
-            else ""
-        )
         start, end = match.span()
-        yield Span(start, end, text.encode("utf-8", "surrogatepass") or bytes([int(byte, 16)]))
+        yield start, end, _unescaped(match[match.lastindex or 0])
+
+
+@lru_cache(4096)
+def _unescaped(digits: bytes) -> bytes:
+    """Return what two or four digits, or the name of an entity, stand for."""
+    if len(digits) == 2 and digits not in (b"lt", b"gt"):
+        return bytes([int(digits, 16)])
+    text = digits.decode()
+    if len(digits) == 4 and digits not in (b"quot", b"apos") and digits[:1] != b"#":
+        return chr(int(text, 16)).encode("utf-8", "surrogatepass")
+    return html.unescape(f"&{text};").encode("utf-8", "surrogatepass")
 
 
 def _base64_runs(data: bytes) -> Iterator[Span]:
@@ -165,7 +218,7 @@ def _base64_runs(data: bytes) -> Iterator[Span]:
     for match in _BASE64_RUN.finditer(data):
         start, end = match.span(1)
         while start >= at and (text := _unpacked(data[start:end])):
-            yield Span(start, end, text)
+            yield start, end, text
             at = end
             following = _NEXT_BASE64.match(data, end)
             if (end - start) % 4 or end - start < _MIN_BASE64_LINE or not following:
@@ -193,22 +246,24 @@ def _rest(packed: bytes) -> bytes:
 
 def _replaced(data: bytes, spans: Iterable[Span]) -> View:
     view, at = View(), 0
-    for span in spans:
-        view.add(data[at : span.start], at, span.start)
-        view.add(span.replacement, span.start, span.end)
-        at = span.end
+    for start, end, replacement in spans:
+        if start > at:
+            view.add(data[at:start], at, start)
+        if replacement:
+            view.add(replacement, start, end)
+        at = end
     view.add(data[at:], at, len(data))
     return view
 
 
 def _decoded(runs: Iterable[Span]) -> View:
     """Return the decoded texts alone, each by itself."""
-    view, end = View(), 0
-    for run in runs:
-        if run.start - end > _MAX_LINE_END:
-            view.add(b"\n\n", run.start, run.start)
-        view.add(run.replacement, run.start, run.end)
-        end = run.end
+    view, reached = View(), 0
+    for start, end, text in runs:
+        if start - reached > _MAX_LINE_END:
+            view.add(b"\n\n", start, start)
+        view.add(text, start, end)
+        reached = end
     return view
 
 
