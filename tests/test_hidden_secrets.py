@@ -261,3 +261,29 @@ def test_twice_as_much_hostile_text_takes_about_twice_the_work(
     redactor.text(texts[0])  # Patterns are compiled.
     once, twice = (counted_work(redactor, text) for text in texts)
     assert twice <= 2.5 * once + 500
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "docker login -p abcdefgh ", "mysql -pabcdefgh1 ", "password=Zk29xqPLm7Rt ", "a\x1b",
+        "the password is Zk29xqPLm7Rt ", "a\0", "a\u200b", "\x1b]a\x07",
+    ],
+)  # fmt: skip
+def test_what_a_text_repeats_takes_little_work_each_time(redactor: Redactor, unit: str) -> None:
+    texts = [unit * count for count in (500, 1500)]
+    redactor.text(texts[0])  # Patterns are compiled.
+    once, more = (counted_work(redactor, text) for text in texts)
+    assert (more - once) / 1000 < 90, "calls for each time"
+
+
+def test_a_secret_among_many_codes_goes_and_the_codes_stay(redactor: Redactor) -> None:
+    text = "a\x1b[1mb\x07" * 50 + f"pass\x1b[0mword={PASSWORD[:5]}\x1b[1m{PASSWORD[5:]} c\x1b"
+    clean = redactor.text(text)
+    before, after = text.split(PASSWORD[:5])[0], " c\x1b"
+    assert clean.startswith(before)
+    assert clean.endswith(after)
+    assert clean[len(before) : -len(after)].startswith("[redacted:assigned:")
+    link = f"see \x1b]8;;https://a\x07\x1b]8;;https://u:{PASSWORD}@host.internal/x\x07here"
+    assert PASSWORD not in redactor.text(link)
+    assert redactor.text(link).startswith("see \x1b]8;;https://a\x07\x1b]8;;https://u:[redacted:")

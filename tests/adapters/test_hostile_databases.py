@@ -6,6 +6,8 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -19,6 +21,7 @@ from bench.attack.databases import (
     into_endless_views,
     into_huge_values,
     into_virtual_tables,
+    tables,
 )
 from runlore.adapters.shared import sqlite
 from runlore.errors import ReadError, Rejected
@@ -63,6 +66,44 @@ def test_what_a_database_defines_itself_is_not_run(
     began = time.process_time()
     read_all(fixture, tmp_path / "root")
     assert time.process_time() - began < 5
+
+
+def into_broken_text(db: apsw.Connection) -> None:
+    """Have every text end with bytes that are not UTF-8."""
+    db.execute("pragma foreign_keys = off")
+    for table in tables(db):
+        for name in columns(db, table):
+            with suppress(apsw.Error):  # Constraints, and columns that are computed.
+                db.execute(
+                    f"""update "{table}" set "{name}" = cast(cast("{name}" as blob) || x'ff80fe'"""
+                    f""" as text) where typeof("{name}") = 'text'"""
+                )
+
+
+def into_broken_schema(db: apsw.Connection, sql: str) -> None:
+    db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
+    db.execute("pragma writable_schema = on")
+    db.execute("update sqlite_schema set sql = " + sql)
+
+
+@each_fixture
+@pytest.mark.parametrize(
+    "edit",
+    [
+        into_broken_text,
+        partial(into_broken_schema, sql="substr(sql, 1, length(sql) / 2)"),
+        partial(into_broken_schema, sql="cast(x'ff80' || cast(sql as blob) as text)"),
+        partial(into_broken_schema, sql="sql, name = cast(x'ff80' as text)"),
+        partial(into_broken_schema, sql="sql, rootpage = 999999"),
+    ],
+    ids=["text", "half", "no UTF-8", "names no UTF-8", "no page"],
+)
+def test_a_database_with_damaged_text_or_schema_costs_itself(
+    fixture: Fixture, edit: Callable[[apsw.Connection], None], tmp_path: Path
+) -> None:
+    change(fixture, tmp_path / "root", edit)
+    records, reasons = read_all(fixture, tmp_path / "root")
+    assert records or reasons or not read_all(fixture, fixture.root)[0]
 
 
 def test_a_read_that_takes_too_long_is_ended(

@@ -171,3 +171,40 @@ def test_what_a_killed_backup_left_goes_with_the_next(run: Run, folder: Path) ->
     assert len(list(folder.iterdir())) == 2
     assert run("backup", "third.db").exit_code == 0
     assert sorted(path.name for path in folder.iterdir()) == ["other.db", "third.db"]
+
+
+@posix
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
+def test_an_export_that_is_ended_leaves_the_old_file_and_no_half_one(
+    tmp_path: Path, number: int
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    file = folder / "out.html"
+    file.write_text("precious")
+    script = (
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        "from runlore.cli.writing import tidy_end\n"
+        "from runlore.files.private_file import write_private_file\n"
+        "def texts():\n"
+        "    yield 'half of it' * 100_000\n"
+        "    print(flush=True)\n"
+        "    time.sleep(600)\n"
+        "with tidy_end():\n"
+        "    write_private_file(Path('out.html'), texts())\n"
+    )
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(number)
+        assert process.wait(30) != 0
+    assert file.read_text() == "precious"
+    left = [path.name for path in folder.iterdir() if path != file]
+    if number == signal.SIGKILL:  # Nothing can tidy up then: what is left is not named as a result.
+        assert all(name.startswith(".runlore-") for name in left)
+    else:
+        assert left == []

@@ -450,12 +450,12 @@ PLACED = (
     Rule(
         "password",
         rf"(?i){_BEGIN}" r"(?:mysql|mysqldump|mysqladmin|mariadb)[ \w.=-]{0,60} -p([^\s\"'\\]{6,})",
-        gate=r"(?i:mysql[a-z]*|mariadb)[ \w.=-]* -p",
+        gate=r"(?i:mysql[a-z]*|mariadb)[ \w.=-]*? -p",
     ),
     Rule(
         "password",
         rf"(?i){_BEGIN}" r"redis-cli[ \w.=-]{0,60} -a\s?[\"']?([^\s\"'\\]{6,})",
-        gate=r"(?i:redis-cli)[ \w.=-]* -a",
+        gate=r"(?i:redis-cli)[ \w.=-]*? -a",
     ),
     Rule(
         "password",

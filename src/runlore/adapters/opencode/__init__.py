@@ -239,9 +239,11 @@ def _in_database(path: str, refused: list[ReadError], only: str | None = None) -
             database = Database(db)
             older = list(database.sessions(path, only)) if database.is_one() else []
             ids = {session.id for session in older}
-            newer = NewCore(db).sessions(path, only)
-            if database.without_name:
-                reason = f"{NO_UTF8} costs {database.without_name:,} of its sessions"
+            core = NewCore(db)
+            newer = list(core.sessions(path, only))
+            # A session may be in the tables of both.
+            if without_name := max(database.without_name, core.without_name):
+                reason = f"{NO_UTF8} costs {without_name:,} of its sessions"
                 refused.append(ReadError(path, reason))
             return [*older, *(session for session in newer if session.id not in ids)]
     except ReadError as error:

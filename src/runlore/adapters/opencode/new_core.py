@@ -28,6 +28,8 @@ class NewCore:
         self.db = db
         self.tables = [table for table in ("session_v2", "session") if columns(db, table)]
         names = columns(db, TABLE)
+        self.without_name = 0
+        """Number of sessions whose id is not UTF-8."""
         self.has_rows = {"id", "session_id", "type", "data"} <= {*names}
         order = ("seq", "time_created", "id")
         self.order = [name for name in order if name in names]
@@ -49,6 +51,7 @@ class NewCore:
         listing = up_to_limit(self.db, self.db.execute(sql, (*SWITCHES, *given)))
         for name, count in list(listing):
             id_ = text_or_none(name)
+            self.without_name += id_ is None and name is not None
             row = self._row(id_) if is_name(id_) else None
             if row is not None:
                 changed, is_open = self._last(id_)
