@@ -152,11 +152,13 @@ def test_a_draft_may_begin_with_a_long_tool_result(tmp_path: Path) -> None:
     for first in ("message", "tool_finished"):
         draft = store.draft(id=first)
         if first == "message":
-            draft.append({"role": "user", "content": [result]})
+            record = draft.append({"role": "user", "content": [result]})
+            output = record.payload["content"][0]["output"]
         else:
-            draft.tool_finished("call", result["content"])
+            output = draft.tool_finished("call", result["content"]).payload["whole"]
         assert len(list((draft.path / "outputs").iterdir())) == 1
         assert draft.path.stat().st_mode & 0o777 == 0o700
+        assert store.open(first).output(output) == b"x" * 70_000
     assert [info.id for info in store.list()] == ["tool_finished", "message"]
 
 
