@@ -128,6 +128,8 @@ def test_a_page_says_soon_that_the_database_is_away(
         client = Client(urlsplit(url).port or 0)
         token = {"authorization": "Bearer a-token-that-is-long-enough"}
         assert client.ask("/sessions", **token).status == 200
+        # Without fsync, the tables that were just made could be lost with the server.
+        database.execute("checkpoint")
         database.control("stop", "-m", "immediate")
         try:
             for path in ("/sessions", "/", "/api/v1/sessions"):

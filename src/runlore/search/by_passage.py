@@ -295,4 +295,5 @@ class PassageSearch:
 
 
 def _best(candidates: Iterable[_Candidate], most: int) -> list[_Candidate]:
-    return heapq.nlargest(most, candidates, key=lambda one: (one.score, one.session))
+    # Rounded, because the last digits depend on the order in which a database gives the words.
+    return heapq.nlargest(most, candidates, key=lambda one: (round(one.score, 9), one.session))

@@ -1,7 +1,8 @@
 """Find the sessions that are about the same as a session.
 
 The same task, errors, files or words; what few sessions share counts most. Its
-forks and subagents are left out. UID is short or whole, or `latest`.
+forks and subagents are left out. UID is short or whole, or `latest`. With --json
+an object (docs/json.md).
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@
   agent: repo: cwd: branch: model: machine: author: session: after: before:
   tool: kind: is:error file:                                which events
 
-A question finds the best passages: words may differ in ending, or be missing.
-Without words, the options choose sessions. runlore's own output in a session is
-not searched. After -- a word may begin with a dash. --json: docs/json.md.
+A question finds the best passages. Without words, options choose sessions.
+runlore's own output is left out. `-- -v` searches for -v. --json: docs/json.md.
 """
 
 from __future__ import annotations

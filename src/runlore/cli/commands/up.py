@@ -1,4 +1,4 @@
-"""Show all sessions in a browser, sync meanwhile, and keep watching.
+"""Show all sessions in a browser, sync, and keep watching.
 
 The page opens at once. The newest sessions are read first, and the page says how far it is.
 Without any sessions, the demo is shown until an agent leaves one. Ctrl-C ends it. --host and its
