@@ -8,12 +8,12 @@ digest says of goal, result and commits, its date.
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 
 from ..errors import StoreError
 from ..model import parse_time
@@ -100,11 +100,11 @@ class PassageSearch:
         scores, self.coverage = self._score_segments(sessions)
         numbers = self._numbers()
         candidates = self._read(self._choose(scores, numbers))
-        best = _best(candidates, limit + MAX_WEIGHED)
+        best = self._best(candidates, limit + MAX_WEIGHED)
         lines = self.store.sessions.lines([one.session for one in best])
         best = [one for one in best if one.session in lines]
         self._weigh(best[:MAX_WEIGHED], lines)
-        hits = [self._hit(one, lines[one.session]) for one in _best(best, limit)]
+        hits = [self._hit(one, lines[one.session]) for one in self._best(best, limit)]
         return Answer(
             hits=hits,
             total=len(numbers),
@@ -204,6 +204,20 @@ class PassageSearch:
         }
         return _Candidate(session, found, why)
 
+    def _best(self, candidates: Iterable[_Candidate], most: int) -> list[_Candidate]:
+        """Return the best candidates; of those that are as good, the newest first."""
+        best: list[_Candidate] = []
+        ordered = sorted(candidates, key=_rounded_score, reverse=True)
+        for _, alike in groupby(ordered, key=_rounded_score):
+            same = {one.session: one for one in alike}
+            numbers = (
+                same if len(same) == 1 else self.store.sessions.newest(list(same), by="started")
+            )
+            best += [same[number] for number in numbers]
+            if len(best) >= most:
+                break
+        return best[:most]
+
     def _weigh(self, best: Sequence[_Candidate], lines: Mapping[int, SessionLine]) -> None:
         """Add what fields, the date that the question names, and the age of a session are worth."""
         times = [parse_time(time) for line in lines.values() if (time := line.started_at)]
@@ -294,6 +308,6 @@ class PassageSearch:
         return {session for session, weight in weights.items() if weight >= enough}
 
 
-def _best(candidates: Iterable[_Candidate], most: int) -> list[_Candidate]:
-    # Rounded, because the last digits depend on the order in which a database gives the words.
-    return heapq.nlargest(most, candidates, key=lambda one: (round(one.score, 9), one.session))
+def _rounded_score(candidate: _Candidate) -> float:
+    # The last digits depend on the order in which a database gives the words.
+    return round(candidate.score, 9)

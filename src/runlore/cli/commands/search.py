@@ -5,8 +5,7 @@
   agent: repo: cwd: branch: model: machine: author: session: after: before:
   tool: kind: is:error file:                                which events
 
-A question finds the best passages. Without words, options choose sessions.
-runlore's own output is left out. `-- -v` searches for -v. --json: docs/json.md.
+Without words, the options choose sessions. For --json see docs/json.md.
 """
 
 from __future__ import annotations
