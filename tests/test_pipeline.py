@@ -705,10 +705,10 @@ class Interrupted:
     def __init__(self, files: int) -> None:
         self.left = files
 
-    def start(self, files: int, size: int, what: str = "files") -> None: ...
+    def start(self, total: int, size_bytes: int, what: str = "files") -> None: ...
 
-    def advance(self, files: int, size: int) -> None:
-        self.left -= files
+    def advance(self, count: int, size_bytes: int) -> None:
+        self.left -= count
         if self.left < 0:
             raise KeyboardInterrupt
 

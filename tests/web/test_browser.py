@@ -92,7 +92,7 @@ def test_the_note_about_reading_follows_it_and_offers_the_page_at_its_end(
         assert not here.is_too_wide()
         reading.advance(800, 4_000)
         expect(here.page.locator("#reading")).to_contain_text("800 of 1,200 files")
-        reading.end()
+        reading.mark_done()
         here.page.get_by_role("link", name="Show it").click()
         expect(here.page.locator("#reading")).to_have_count(0)
         assert here.page.url == f"{client.url}/sessions?agent=claude"

@@ -63,7 +63,7 @@ def test_each_page_says_how_far_the_reading_is_until_all_is_read(demo: Config) -
         part = client.get("/x/reading")
         assert "looking at what happened in them: 30 of 300 sessions." in part
         assert 'value="0.1"' in part
-        reading.end()
+        reading.mark_done()
         assert "Everything is read." in client.get("/x/reading")
         assert 'id="reading"' not in client.get("/")
 
@@ -74,7 +74,7 @@ def test_an_empty_home_says_that_the_first_sessions_are_on_their_way(home: Path)
     reading = Reading(Progress())
     with serving(reading=reading) as client:
         assert "The first sessions are on their way" in client.get("/")
-        reading.end()
+        reading.mark_done()
         assert "Nothing is stored yet" in client.get("/")
 
 

@@ -33,17 +33,17 @@ class Progress:
         self._has_bytes = False
         self._drawn_at = 0.0
 
-    def start(self, items: int, size: int, what: str = "files") -> None:
+    def start(self, total: int, size_bytes: int, what: str = "files") -> None:
         """Begin a bar for so many items of so many bytes in all."""
-        self._name, self._items, self._total_items = what, 0, items
-        self._has_bytes = size > 0
-        self._begin(size or items)
+        self._name, self._items, self._total_items = what, 0, total
+        self._has_bytes = size_bytes > 0
+        self._begin(size_bytes or total)
 
-    def advance(self, items: int, size: int) -> None:
+    def advance(self, count: int, size_bytes: int) -> None:
         """Move the bar on."""
-        self._items += items
+        self._items += count
         if self._bars is not None and self._task is not None:
-            step = size if self._has_bytes else items
+            step = size_bytes if self._has_bytes else count
             self._bars.update(self._task, advance=step, label=self._label())
             self._redraw()
 

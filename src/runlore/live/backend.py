@@ -74,7 +74,7 @@ def check_comparable(where: Mapping[str, Any]) -> None:
 
 
 def has_facts(info: SessionInfo, where: Mapping[str, Any]) -> bool:
-    """Return True if a session is what `where` asks for."""
+    """Return True if a session matches `where`."""
     return all(
         value == (getattr(info, name) if name in FIELDS else info.extra.get(name))
         for name, value in where.items()
@@ -106,22 +106,22 @@ class Holder(Plain, frozen=True):
 
 
 class SavedView(msgspec.Struct, frozen=True):
-    """A view as of record `seq`, and the place from which to read on."""
+    """A view as of record `seq`, and the position from which to read on."""
 
     seq: int
-    place: int
+    position: int
     data: bytes
 
 
 Look = Callable[[str], tuple[SessionInfo, int] | None]
-"""Return the facts in a session's log and the place up to which they count, or None without one."""
+"""Return the facts in a session's log and the position up to which they count; None without one."""
 
 
 class Listener(Protocol):
     """What a log calls while it appends: in order, with its mutex held."""
 
     def on_own(self, records: list[LogRecord], end: int) -> None:
-        """Take the records that were just appended, and the place behind them."""
+        """Take the records that were just appended, and the position behind them."""
 
     def on_new(self, records: list[LogRecord] | None, end: int) -> None:
         """Take the records of other writers; None if they were not read one by one."""
@@ -161,22 +161,22 @@ class Blobs(Protocol):
 
 
 class Snapshots(Protocol):
-    """Saved views of a session. Each can be deleted at any time, and costs only time then."""
+    """Saved views of a session. Deleting one is always safe; the next read is slower."""
 
     def read(self, name: str) -> SavedView | None:
         """Return a view, or None without one that can be trusted."""
 
     def write(self, name: str, seq: int, data: bytes, folded: tuple[int, int] | None) -> None:
-        """Replace a view. `folded` are the places between which its maker has read the log."""
+        """Replace a view. `folded` are the positions between which its maker has read the log."""
 
     def delete_all(self) -> None:
-        """Delete the views, for what they may hold of a record that was redacted."""
+        """Delete all views: they may contain redacted content."""
 
 
 class SessionLog(Protocol):
     """The log of one session: records with seqs that grow by one.
 
-    A place is a number that grows along the log, at which reading can start. Everything that is
+    A position is a number that grows along the log, at which reading can start. Everything that is
     appended in one call is there as a whole or not at all.
     """
 
@@ -190,7 +190,7 @@ class SessionLog(Protocol):
     def snapshots(self) -> Snapshots: ...
 
     is_inherited: bool
-    """True in the child of a fork, until what was derived is dropped."""
+    """True in a process created by fork, until it has dropped the views that it inherited."""
 
     @property
     def mutex(self) -> threading.RLock:
@@ -214,7 +214,7 @@ class SessionLog(Protocol):
         """
 
     def overwrite(self, seq: int, payloads: Sequence[dict[str, Any]]) -> LogRecord:
-        """Replace the payload of a record for good, by the first of these that fits in its place.
+        """Overwrite the record's payload with the first of these that fits in its bytes.
 
         Raises LogError when none does.
         """
@@ -222,10 +222,10 @@ class SessionLog(Protocol):
     def is_current(self, *, has_key: bool = False) -> bool:
         """Return True if an append would neither wait nor read much of the log first."""
 
-    def scan(self, place: int = 0) -> Iterator[tuple[LogRecord, int]]:
-        """Yield the records from a place on, each with the place behind it."""
+    def scan(self, position: int = 0) -> Iterator[tuple[LogRecord, int]]:
+        """Yield the records from a position on, each with the position behind it."""
 
-    def scan_types(self, place: int, types: Collection[str]) -> Iterator[tuple[LogRecord, int]]:
+    def scan_types(self, position: int, types: Collection[str]) -> Iterator[tuple[LogRecord, int]]:
         """Yield at least the records of these types, and the last record.
 
         A type that ends with a dot stands for all that begin with it.
@@ -237,14 +237,14 @@ class SessionLog(Protocol):
     def tail(self, count: int) -> list[LogRecord]:
         """Return the last records, oldest first, without reading the others."""
 
-    def place_of(self, seq: int) -> int:
-        """Return a place from which `scan` comes to record `seq` soon."""
+    def position_of(self, seq: int) -> int:
+        """Return a position from which `scan` comes to record `seq` soon."""
 
     def find_id(self, id: str) -> LogRecord | None:
         """Return the record with an id."""
 
-    def bytes_after(self, place: int) -> int:
-        """Return about how many bytes follow a place; negative if the log was cut before it."""
+    def bytes_after(self, position: int) -> int:
+        """Return about how many bytes follow a position; negative if the log was cut before it."""
 
     def wait(self, seconds: float) -> bool:
         """Wait at most so long for others to append. Return False if they certainly did not."""
@@ -289,11 +289,11 @@ class LogBackend(Protocol):
     ) -> list[SessionInfo]:
         """Return the sessions, newest first, each as its log is now.
 
-        Not those of shared values. `where` compares metadata by name.
+        Shared values are left out. `where` compares metadata by name.
         """
 
     def update(self, info: SessionInfo, end: int) -> None:
-        """Store the facts in a log up to a place, for the list. A failure costs only time."""
+        """Store the facts in a log up to a position, for the list. A failure costs only time."""
 
     def copy(self, source: str, target: str, records: Iterable[LogRecord]) -> None:
         """Create a session with these records and all blobs of `source`, whole or not at all."""
@@ -314,7 +314,7 @@ class LogBackend(Protocol):
         """Delete for good what the trash and the list have of a session; False if nothing."""
 
     def scrub(self) -> None:
-        """Leave no trace in the list of what its facts were before."""
+        """Erase old metadata from the list."""
 
     def reindex(self) -> None:
         """Forget what the list remembers of the logs."""

@@ -44,7 +44,7 @@ class Handle(ABC):
         self._first = first
         self._joins = joins
         self._creating = threading.Lock()
-        self._places: dict[int, int] = {}
+        self._positions: dict[int, int] = {}
 
     @property
     def path(self) -> Path:
@@ -83,8 +83,8 @@ class Handle(ABC):
     def record_many(self, items: Sequence[Item], *, expect: int | None = None) -> list[LogRecord]:
         """Append records, all or none: they share one line. `items` are (type, payload, key).
 
-        An item whose key was used before is not appended again: its earlier record is returned in
-        its place. Raises Conflict when that has another type or payload.
+        An item whose key was used before is not appended again: its earlier record is returned
+        instead. Raises Conflict when that has another type or payload.
         """
         if not items:
             return []
@@ -115,10 +115,10 @@ class Handle(ABC):
         """Yield the records after seq `after`, in order. Does not read what lies before."""
         if self.is_draft:
             return iter(())
-        if (place := self._places.get(after)) is not None:
-            return (record for record, _ in self.backend_log.scan(place) if record.seq > after)
-        place = self.backend_log.place_of(after)
-        return (record for record, _ in self.backend_log.scan(place) if record.seq > after)
+        if (position := self._positions.get(after)) is not None:
+            return (record for record, _ in self.backend_log.scan(position) if record.seq > after)
+        position = self.backend_log.position_of(after)
+        return (record for record, _ in self.backend_log.scan(position) if record.seq > after)
 
     def tail(self, count: int = 50) -> list[LogRecord]:
         """Return the last records, oldest first, read from the end of the file."""
@@ -136,12 +136,12 @@ class Handle(ABC):
 
         Ends when `stop` returns True, or after `timeout_s` without a new record.
         """
-        place, last = self._start_of_following(after)
+        position, last = self._start_of_following(after)
         quiet_since, may_be_new = time.monotonic(), True
         while True:
             is_read = may_be_new and not self.is_draft
-            for record, end in self.backend_log.scan(place) if is_read else ():
-                place = end
+            for record, end in self.backend_log.scan(position) if is_read else ():
+                position = end
                 if record.seq > last:
                     last, quiet_since = record.seq, time.monotonic()
                     yield record
@@ -209,7 +209,10 @@ class Handle(ABC):
         snapshot = self.backend_log.snapshots.read(name)
         if snapshot is None:
             return None
-        self._places = {**dict(list(self._places.items())[-8:]), snapshot.seq: snapshot.place}
+        self._positions = {
+            **dict(list(self._positions.items())[-8:]),
+            snapshot.seq: snapshot.position,
+        }
         return snapshot.seq, snapshot.data
 
     def put_snapshot(self, name: str, seq: int, data: bytes) -> None:
@@ -291,7 +294,7 @@ class Handle(ABC):
         if after is None:
             last = self.backend_log.tail(1)
             after = last[-1].seq if last else -1
-        return self.backend_log.place_of(after), after
+        return self.backend_log.position_of(after), after
 
     @abstractmethod
     def on_new(self, records: list[LogRecord] | None, end: int) -> None:

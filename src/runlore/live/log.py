@@ -321,7 +321,7 @@ class SessionStore:
         name_of(id)
 
     def _look(self, id: str) -> tuple[SessionInfo, int] | None:
-        """Return the facts in a log and the place they count to, or None without a log."""
+        """Return the facts in a log and the position they count to, or None without a log."""
         with suppress(LogError), self.open(id, readonly=True) as session:
             return session.meta, session.folded_to
         return None

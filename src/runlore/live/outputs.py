@@ -104,8 +104,6 @@ class Outputs:
             return text, None
         ref = self.put(text)
         left_out = len(text) - 2 * EDGE_CHARS
-        if left_out <= 0:
-            return text, ref
         return (
             f"{text[:EDGE_CHARS]}\n[… {left_out} characters left out …]\n{text[-EDGE_CHARS:]}",
             ref,

@@ -23,7 +23,7 @@ class Follower:
     def __init__(self, log: Log, types: Collection[str] | None = RUN) -> None:
         self._log = log
         self._types = types
-        self._place: int | None = None
+        self._position: int | None = None
 
     def bytes_left(self) -> int:
         """Return the number of bytes that were not read yet.
@@ -33,7 +33,7 @@ class Follower:
         backend = getattr(self._log, "backend_log", None)
         if backend is None or getattr(self._log, "is_draft", False):
             return 0
-        left: int = backend.bytes_after(self._place or 0)
+        left: int = backend.bytes_after(self._position or 0)
         return left
 
     def new(self, after: int) -> Iterator[LogRecord]:
@@ -48,14 +48,14 @@ class Follower:
             return
         if getattr(self._log, "is_draft", False):
             return
-        if self._place is None:
-            self._place = backend.place_of(after)
+        if self._position is None:
+            self._position = backend.position_of(after)
         found = (
-            backend.scan(self._place)
+            backend.scan(self._position)
             if self._types is None
-            else backend.scan_types(self._place, self._types)
+            else backend.scan_types(self._position, self._types)
         )
         for record, end in found:
             if record.seq > after:
                 yield record
-            self._place = end
+            self._position = end

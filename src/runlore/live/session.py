@@ -369,7 +369,7 @@ class LiveSession(Recorder):
 
     @property
     def folded_to(self) -> int:
-        """The place in the log up to which `meta` and the other views count."""
+        """The position in the log up to which `meta` and the other views count."""
         return self._fold.end
 
     @property

@@ -74,7 +74,7 @@ def find_fates(
     running there. `output_of`: the output in the payload of a record.
     """
     notes: dict[str, dict[str, LogRecord]] = {call.call_id: {} for call in calls}
-    for record, _ in log.scan_types(log.place_of(seq), TYPES):
+    for record, _ in log.scan_types(log.position_of(seq), TYPES):
         id = record.payload.get("call_id") if record.type in TYPES else None
         if isinstance(id, str) and id in notes and seq < record.seq <= position:
             _note(notes[id], record)

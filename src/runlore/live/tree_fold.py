@@ -17,7 +17,7 @@ SNAPSHOT = "view"
 class TreeFold:
     """The tree of a log, and how far the log is in it.
 
-    `tree` is None until the log was read. `end` is the place behind the last record in it,
+    `tree` is None until the log was read. `end` is the position behind the last record in it,
     `saved_seq` the seq of the snapshot on disk.
     """
 
@@ -68,7 +68,7 @@ class TreeFold:
                 tree = Tree()
             if tree.version != VERSION or tree.seq != snapshot.seq:
                 tree = Tree()
-            self._start = self.end = snapshot.place if tree.seq >= 0 else 0
+            self._start = self.end = snapshot.position if tree.seq >= 0 else 0
         self.tree, self.saved_seq = tree, tree.seq
         return tree
 
@@ -120,7 +120,7 @@ class TreeFold:
             self._log.snapshots.write(SNAPSHOT, seq, data, folded)
 
     def _add(self, tree: Tree, records: Iterable[tuple[LogRecord, int]]) -> None:
-        """Add records, each with the place behind it.
+        """Add records, each with the position behind it.
 
         Does nothing inside a signal handler that interrupts another fold.
         """

@@ -31,7 +31,7 @@ MAX_READ, MAX_READ_BYTES = 400, 5_000_000
 are small."""
 
 MAX_READ_OF_SESSION = 4
-"""Share of these for one session."""
+"""Maximum number of segments read of one session."""
 
 READ_AHEAD = 32
 """Number of segments that are fetched at a time."""
@@ -49,17 +49,16 @@ EXACT_WEIGHT = 1.3
 """Factor for identifiers and phrases."""
 
 SECOND_SHARE, WORDS_SHARE = 0.1, 0.05
-"""What a session has beside its best passage: the next ones, and the words of the question that are
-anywhere in it."""
+"""Weight of a session's next passages, and of words found anywhere in it."""
 
 FIELD_SHARES = {"title": 0.2, "goal": 0.1, "result": 0.1, "commits": 0.1}
 """Share of the weight of the words in these fields."""
 
 MAX_WEIGHED = 40
-"""Number of sessions whose fields are read: no other can become one of the best."""
+"""Number of sessions whose fields are read."""
 
 PERIOD_SHARE, RECENT_SHARE = 0.15, 0.02
-"""Share of its score that a session of the time that the question names adds, and the newest."""
+"""Bonus, as a share of the score, for sessions in the period asked about, and for the newest."""
 
 RECENT_DAYS = 60.0
 """Half-life of the preference for recent sessions."""
@@ -78,6 +77,8 @@ class _Candidate:
 
 
 class PassageSearch:
+    """The search for one question. `run` returns the sessions with the best passages."""
+
     def __init__(
         self, store: Store, query: Query, events: int, now: datetime | None = None
     ) -> None:
@@ -94,7 +95,7 @@ class PassageSearch:
         sessions = allowed(self.store, self.query)
         self.postings = [self._segments_of(clue) for clue in self.clues]
         self.weights = [
-            self._weight(clue, segments)
+            self._clue_weight(clue, segments)
             for clue, segments in zip(self.clues, self.postings, strict=True)
         ]
         scores, self.coverage = self._score_segments(sessions)
@@ -103,7 +104,7 @@ class PassageSearch:
         best = self._best(candidates, limit + MAX_WEIGHED)
         lines = self.store.sessions.lines([one.session for one in best])
         best = [one for one in best if one.session in lines]
-        self._weigh(best[:MAX_WEIGHED], lines)
+        self._add_extras(best[:MAX_WEIGHED], lines)
         hits = [self._hit(one, lines[one.session]) for one in self._best(best, limit)]
         return Answer(
             hits=hits,
@@ -128,7 +129,7 @@ class PassageSearch:
             ]
         )
 
-    def _weight(self, clue: Clue, segments: Sequence[int]) -> float:
+    def _clue_weight(self, clue: Clue, segments: Sequence[int]) -> float:
         if not segments:
             return 0.0
         total = max(1, self.store.index.segment_count())
@@ -200,7 +201,7 @@ class PassageSearch:
             "passage": found[0][1].score,
             "other passages": SECOND_SHARE * sum(passage.score for _, passage in found[1:3]),
             "very text": self.verbatim[session] * sum(self.weights),
-            "words": WORDS_SHARE * self._weight_of(self.coverage[session]),
+            "words": WORDS_SHARE * self._sum_weights(self.coverage[session]),
         }
         return _Candidate(session, found, why)
 
@@ -218,7 +219,7 @@ class PassageSearch:
                 break
         return best[:most]
 
-    def _weigh(self, best: Sequence[_Candidate], lines: Mapping[int, SessionLine]) -> None:
+    def _add_extras(self, best: Sequence[_Candidate], lines: Mapping[int, SessionLine]) -> None:
         """Add what fields, the date that the question names, and the age of a session are worth."""
         times = [parse_time(time) for line in lines.values() if (time := line.started_at)]
         newest = max(times, default=None)
@@ -226,7 +227,7 @@ class PassageSearch:
             line = lines[one.session]
             score = one.score
             for name, text in self._fields(line):
-                one.why[name] = FIELD_SHARES[name] * self._weight_of(self._clues_of(text))
+                one.why[name] = FIELD_SHARES[name] * self._sum_weights(self._clues_of(text))
             if newest is None or line.started_at is None:
                 continue
             started = parse_time(line.started_at)
@@ -256,7 +257,7 @@ class PassageSearch:
     def _clues_in(self, segment: int) -> set[int]:
         return {n for n, segments in enumerate(self.postings) if contains(segments, segment)}
 
-    def _weight_of(self, clues: Iterable[int]) -> float:
+    def _sum_weights(self, clues: Iterable[int]) -> float:
         return sum(self.weights[n] for n in clues)
 
     # ── the answer ────────────────────────────────────────────────────────────────────────────────
@@ -303,7 +304,7 @@ class PassageSearch:
 
     def _numbers(self) -> set[int]:
         """Return the sessions that count as matches."""
-        weights = {session: self._weight_of(clues) for session, clues in self.coverage.items()}
+        weights = {session: self._sum_weights(clues) for session, clues in self.coverage.items()}
         enough = MIN_COVERAGE * max(weights.values(), default=0.0)
         return {session for session, weight in weights.items() if weight >= enough}
 

@@ -30,7 +30,7 @@ SATURATION, LENGTH, USUAL_BYTES = 1.2, 0.7, 1200
 """The k and b of BM25, and the length of a passage that neither gains nor loses."""
 
 FORM_SHARE = 0.8
-"""Share of an occurrence that another form of the word counts."""
+"""Weight of an occurrence in another form of the word."""
 
 NEAR_BYTES, NEAR_SHARE = 40, 0.25
 """Distance within which two words that follow each other in the question do so in the text, and the
@@ -102,7 +102,7 @@ def best_passages(
     """Return the best passages of a page, best first, none of which share an event."""
     found = [
         passage
-        for stream, share in _streams(page)
+        for stream, share in _chunks_by_kind(page)
         for passage in _passages(stream, spots, weights, share)
     ]
     found.sort(key=lambda passage: -passage.score)
@@ -168,8 +168,9 @@ _Chunk = tuple[int, int, int]
 """The first byte, the end, and the index of the event."""
 
 
-def _streams(page: Page) -> Iterator[tuple[list[_Chunk], float]]:
-    """Yield the chunks of what was said, of what tools did, and of injected text."""
+def _chunks_by_kind(page: Page) -> Iterator[tuple[list[_Chunk], float]]:
+    """Yield the chunks of messages, of tools, and of injected text, each with its share of the
+    score."""
     streams: dict[float, list[_Chunk]] = {1.0: [], TOOL_SHARE: [], INJECTED_SHARE: []}
     for at, event in enumerate(page.events):
         share = (
@@ -207,6 +208,7 @@ def _passages(
 
 
 def score_of(spots: Sequence[Spot], size: int, weights: Sequence[float]) -> float:
+    """Return the BM25 score of a passage, plus a bonus for words next to each other."""
     counts: dict[int, float] = defaultdict(float)
     near = 0.0
     pairs: set[int] = set()
@@ -228,8 +230,8 @@ def score_of(spots: Sequence[Spot], size: int, weights: Sequence[float]) -> floa
     )
 
 
-# ── words as they stand ───────────────────────────────────────────────────────────────────────────
-def is_about_nearness(words: Iterable[Word]) -> bool:
+# ── exact-word queries ────────────────────────────────────────────────────────────────────────────
+def needs_nearness(words: Iterable[Word]) -> bool:
     """Return True if the query has more than one word, or an identifier of several."""
     texts = [word.terms[0].text for word in words]
     return len(texts) > 1 or any(
@@ -252,5 +254,5 @@ def verbatim_share(page: Page, text: bytes) -> float:
     small = text.lower()
     if small not in page.lower:
         return 0.0
-    # Capitals in a query are meant.
+    # A query with capitals should match them.
     return VERBATIM_SHARE if text == small or text in page.data else VERBATIM_SHARE / 4

@@ -1,7 +1,7 @@
-"""Tells a question or a sentence from a query of exact words, and what in it chooses.
+"""Recognize questions, and find the words in them that select sessions.
 
 "Where did we fix the login?" wants the best answer there is: its words may have other endings, some
-may be missing, and words like "where" and "did" choose nothing. Two exact words want those words.
+may be missing, and words like "where" and "did" select nothing. Two exact words want those words.
 The form alone decides. Pure; nothing here knows a store.
 """
 
@@ -19,8 +19,8 @@ MIN_WORDS, MIN_WORDS_UNMARKED = 3, 4
 """Words of a question that ends with a question mark, and of one that only begins like one."""
 
 MIN_SENTENCE_WORDS = 6
-"""Words of any other text that is meant as a sentence: people have pasted it, or tell what they
-remember, and its session often lacks one or two of them."""
+"""Words of any other text that is meant as a sentence. Such text is pasted or remembered, so the
+session may lack a word or two."""
 
 _OPENINGS = frozenset(
     """
@@ -31,7 +31,7 @@ _OPENINGS = frozenset(
 _RELATIVE = frozenset(
     "today yesterday last this day days week weeks month months year years ago".split()
 )
-"""Words of a date that mean another one every day."""
+"""Words that name a date relative to today."""
 _ENDS = ("?", "？", "؟")
 _AFFIX = re.compile(r"^\W+|(?:['’](?:s|re|ve|ll|d|m)|n['’]t)?\W*$", re.IGNORECASE)
 """What a question adds to a word: `gitsync's`, `(parser)`, `didn't`."""
@@ -51,8 +51,8 @@ class Clue(msgspec.Struct, frozen=True):
 
 
 def is_question(query: Query) -> bool:
-    """Return True if the query has the form of a question or a sentence, and anything in it
-    chooses."""
+    """Return True if the query has the form of a question or a sentence, and any word that selects
+    sessions."""
     words = query.words
     if query.is_literal or len(words) < MIN_WORDS or not _content_words(words):
         return False
@@ -64,7 +64,8 @@ def is_question(query: Query) -> bool:
 def find_clues(query: Query, dated: Collection[str] = ()) -> list[Clue]:
     """Return what a question names, in its order, without stop words; each once.
 
-    Of a date, whose words are `dated`, what a text may say too counts like a part of a name.
+    Words in `dated` belong to a date. Those that a text may contain too count less, like parts of a
+    name; those relative to today are left out.
     """
     clues: dict[str, Clue] = {}
     for group in query.groups:

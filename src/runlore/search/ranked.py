@@ -23,7 +23,7 @@ from ..store.words import mark
 from .by_passage import PassageSearch
 from .event_weights import is_all_injected, weight_of
 from .fields import allowed
-from .passages import Spot, is_about_nearness, nearness
+from .passages import Spot, nearness, needs_nearness
 from .postings import Word, common, contains, counts_of, of_session, union
 from .questions import is_question
 from .syntax import EventFilter, Query, QueryError, Term, kinds_of, parse, parts_of, path_phrases
@@ -349,7 +349,7 @@ class _Search:
     def _wanted(self, words: list[Word], limit: int, sort: str) -> int:
         """Return how many sessions are read to choose the best: more than are shown, if words can
         be near each other."""
-        self.is_by_nearness = sort == "relevance" and is_about_nearness(words)
+        self.is_by_nearness = sort == "relevance" and needs_nearness(words)
         is_free = self.is_by_nearness and not self.query.needs_proof
         return max(limit, MAX_COMPARED) if is_free and limit else limit
 

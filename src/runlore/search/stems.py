@@ -30,7 +30,7 @@ STOP_WORDS = frozenset(
     which while who whom whose why will with without won would wouldn you your yours yourself
     """.split()
 )
-"""Words of a question that do not choose."""
+"""Words of a question that select no sessions."""
 
 _ENDINGS = (
     "", "s", "es", "ed", "er", "ers", "ing", "ings", "ion", "ions", "ation", "ations", "or", "ors",

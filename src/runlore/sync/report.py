@@ -11,11 +11,11 @@ import msgspec
 class Progress(Protocol):
     """Receives the progress of a sync. The command line draws a line from it."""
 
-    def start(self, files: int, size: int, what: str = "files") -> None:
+    def start(self, total: int, size_bytes: int, what: str = "files") -> None:
         """Begin a stage: this many files and bytes to read, or this many digests to build."""
 
-    def advance(self, files: int, size: int) -> None:
-        """Count files and bytes that are stored."""
+    def advance(self, count: int, size_bytes: int) -> None:
+        """Count files and bytes, or digests, that are stored."""
 
     def close(self) -> None:
         """End the display, also after an error."""

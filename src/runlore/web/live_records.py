@@ -36,7 +36,7 @@ async def append_records(request: Request) -> Response:
     none. `expect` refuses it when the log has grown since that seq."""
     if request.app.state.door.token is None:
         error = LogError("this server has no token, so nothing can be written to it")
-        error.hint = "start it with a token: `runlore web --help`"
+        error.hint = "start it with a token: `runlore serve --help`"
         return problem(error, 403)
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         return problem(LogError("the content type must be application/json"), 415)

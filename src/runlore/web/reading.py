@@ -1,4 +1,4 @@
-"""How far the reading of transcripts is that began together with the server."""
+"""Progress of the sync that `runlore up` runs while it serves the page."""
 
 from __future__ import annotations
 
@@ -36,33 +36,33 @@ class Reading:
 
     @property
     def state(self) -> ReadingState | None:
-        """How far it is; None when all is read."""
+        """The current state; None when all is read."""
         return self._state
 
-    def start(self, files: int, size: int, what: str = "files") -> None:
-        self._size, self._size_done = size, 0
-        self._state = ReadingState(what=what, done=0, total=files, share=0.0)
-        self._terminal.start(files, size, what)
+    def start(self, total: int, size_bytes: int, what: str = "files") -> None:
+        self._size, self._size_done = size_bytes, 0
+        self._state = ReadingState(what=what, done=0, total=total, share=0.0)
+        self._terminal.start(total, size_bytes, what)
 
-    def advance(self, files: int, size: int) -> None:
+    def advance(self, count: int, size_bytes: int) -> None:
         """Count what is stored. Raises KeyboardInterrupt once it is to stop."""
         if self._is_stopped:
             raise KeyboardInterrupt
         before = self._state
         if before is None:
             return
-        self._size_done += size
-        done, total = before.done + files, before.total
+        self._size_done += size_bytes
+        done, total = before.done + count, before.total
         share = self._size_done / self._size if self._size else done / max(1, total)
         self._state = ReadingState(
             what=before.what, done=min(done, total), total=total, share=min(1.0, share)
         )
-        self._terminal.advance(files, size)
+        self._terminal.advance(count, size_bytes)
 
     def close(self) -> None:
         self._terminal.close()
 
-    def end(self) -> None:
+    def mark_done(self) -> None:
         """Tell the pages that all is read."""
         self._state = None
 
@@ -72,7 +72,7 @@ class Reading:
 
 
 def part(request: Request) -> Response:
-    """Return the note about it, for pages that are open."""
+    """Return the progress note as HTML, for open pages to refresh."""
     return render(request, "_reading.html")
 
 

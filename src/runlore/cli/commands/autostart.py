@@ -1,6 +1,6 @@
 """Sync by itself every few minutes: on, off or status.
 
-Uses what the system has for it: a systemd user timer, launchd, or the Task Scheduler. With --json
+Uses the system's scheduler: a systemd user timer, launchd, or the Task Scheduler. With --json
 an object with the job's files: after `off` and for `status` those that are installed
 (docs/json.md).
 """

@@ -1,7 +1,7 @@
 """Copy the store to a file, also while it is in use.
 
-The copy is the store of one moment, is checked, and is readable by you alone. To use it, put it
-where the store was, without the -wal and -shm that may lie beside it there, or name it in
+The copy is a consistent snapshot, is checked, and is readable by you alone. To restore it, delete
+the -wal and -shm files of the old store first, then put the copy in its place; or name the copy in
 RUNLORE_STORE. It contains none of the files beside the store: config.toml, redact.key, live
 sessions, lessons, and the record of the sessions that were shown them. With --json an object
 (docs/json.md).

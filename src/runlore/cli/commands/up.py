@@ -153,7 +153,7 @@ def keep_reading(config: Config, reading: Reading, leave: Callable[[], None] | N
             elif leave is not None and has_sessions(config):
                 leave()
                 leave = None
-            reading.end()
+            reading.mark_done()
             go_on(partial(run, workers=0), places(config, (), ()), show_news)
     except StoreBusy:
         note("another `runlore` is watching; this one shows what it stores")
@@ -162,7 +162,7 @@ def keep_reading(config: Config, reading: Reading, leave: Callable[[], None] | N
     except KeyboardInterrupt:  # What was committed stays.
         pass
     finally:
-        reading.end()
+        reading.mark_done()
 
 
 def read_newest_first(run: Callable[..., Report], reading: Reading) -> None:

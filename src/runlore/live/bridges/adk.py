@@ -35,7 +35,7 @@ AGENT = "google-adk"
 CREATED, EVENT = "adk.created", "adk.event"
 
 
-class Stored(msgspec.Struct):
+class SessionState(msgspec.Struct):
     """The state of a session, and the time of its last event."""
 
     state: dict[str, Any] = {}
@@ -134,7 +134,7 @@ class RunloreSessionService(BaseSessionService):
             id=_id(app, user, id), agent=AGENT, app=app, user=user, session=id
         )
         try:
-            live.record(CREATED, {"state": _own(stored), "timestamp": get_time()})
+            live.record(CREATED, {"state": _session_state(stored), "timestamp": get_time()})
         except Conflict:
             raise AlreadyExistsError(f"Session with id {id} already exists.") from None
         self._sessions.keep(live)
@@ -178,8 +178,8 @@ class RunloreSessionService(BaseSessionService):
                 except Conflict:  # Of another event with the same id.
                     shared.put(changed)
 
-    def _stored(self, live: LiveSession) -> Stored:
-        return self._sessions.fold(live, "adk", Stored, ["adk."])
+    def _stored(self, live: LiveSession) -> SessionState:
+        return self._sessions.fold(live, "adk", SessionState, ["adk."])
 
     def _session(self, live: LiveSession, app: str, user: str, events: list[Event]) -> Session:
         stored = self._stored(live)
@@ -224,5 +224,5 @@ def _is_shared(name: str) -> bool:
     return name.startswith((State.APP_PREFIX, State.USER_PREFIX, State.TEMP_PREFIX))
 
 
-def _own(state: dict[str, Any]) -> dict[str, Any]:
+def _session_state(state: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in state.items() if not _is_shared(name)}

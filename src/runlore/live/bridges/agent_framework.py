@@ -4,8 +4,7 @@
 
     agent = Agent(client, context_providers=[RunloreHistoryProvider("./sessions")])
 
-Saving messages reads as many as are saved, not the whole history. Needs the extra
-`agent-framework`.
+Saving N messages reads only the last N + 1 of the history. Needs the extra `agent-framework`.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ class RunloreHistoryProvider(HistoryProvider):
         """Append the messages that are not there yet, all or none."""
 
         def write(live: LiveSession) -> None:
-            # More than are saved cannot overlap with them.
+            # Only the last ones, as many as are saved, can be duplicates.
             before = list(_messages(last_records(live, MESSAGE, len(messages) + 1)))
             new = filter_new_messages(before, messages)
             live.record_many([(MESSAGE, message.to_dict(), None) for message in new])

@@ -40,8 +40,8 @@ from .sessions import OpenSessions, record_after
 
 AGENT = "langgraph"
 CHECKPOINT, WRITES, DROPPED = (f"{AGENT}.{name}" for name in ("checkpoint", "writes", "dropped"))
-MAX_INLINE_CHARS = 64 * 1024
-"""Maximum size of a value in the log. A larger one goes beside it."""
+MAX_INLINE_BYTES = 64 * 1024
+"""Maximum size of a serialized value in the log. A larger one becomes a blob."""
 COPIED_AT_ONCE = 100
 """Number of records in one append of a copy."""
 PLAIN = (str, bytes, bytearray, int, float, type(None))
@@ -56,7 +56,7 @@ class Data(msgspec.Struct, array_like=True):
 
 
 class Value(msgspec.Struct, omit_defaults=True):
-    """The value of a channel: as a whole, or the items of a list behind the first ones of another
+    """The value of a channel: the whole value, or the items to append to a prefix of another
     list."""
 
     whole: Data | None = None
@@ -75,7 +75,7 @@ class Write(msgspec.Struct):
     data: Data
 
 
-class Stored(msgspec.Struct):
+class StoredCheckpoint(msgspec.Struct):
     """A checkpoint. `values` has the number of the value of each channel."""
 
     parent: str | None
@@ -87,7 +87,7 @@ class Stored(msgspec.Struct):
 class Space(msgspec.Struct):
     """The checkpoints of a namespace, and their writes by task and index."""
 
-    checkpoints: dict[str, Stored] = {}
+    checkpoints: dict[str, StoredCheckpoint] = {}
     writes: dict[str, dict[str, Write]] = {}
 
     def newest(self) -> str | None:
@@ -168,7 +168,9 @@ class Thread(msgspec.Struct):
             self.values[self.next_number] = msgspec.structs.replace(value, base=base)
             self.next_number += 1
         space = self.spaces.setdefault(put.space, Space())
-        space.checkpoints[put.id] = Stored(put.parent, put.checkpoint, put.metadata, numbers)
+        space.checkpoints[put.id] = StoredCheckpoint(
+            put.parent, put.checkpoint, put.metadata, numbers
+        )
 
     def _add_writes(self, put: PutWrites) -> None:
         writes = self.spaces.setdefault(put.space, Space()).writes.setdefault(put.checkpoint, {})
@@ -398,7 +400,7 @@ class RunloreSaver(BaseCheckpointSaver[str]):
     def _dump_value(
         self, session: LiveSession, thread: Thread, value: Any, base: int | None
     ) -> Value:
-        """Return a value as a whole, or the items of a list behind those that the base has too."""
+        """Return the whole value, or the items to append to a prefix of the base's list."""
         if type(value) is not list or not value or any(isinstance(one, PLAIN) for one in value):
             return Value(whole=self._dump(session, value))
         items = [self._dump(session, item) for item in value]
@@ -409,7 +411,7 @@ class RunloreSaver(BaseCheckpointSaver[str]):
 
     def _dump(self, session: LiveSession, value: Any) -> Data:
         kind, raw = self.serde.dumps_typed(value)
-        if len(raw) > MAX_INLINE_CHARS:
+        if len(raw) > MAX_INLINE_BYTES:
             return Data(kind, session.put_output(raw))
         return Data(kind, b64encode(raw).decode())
 

@@ -65,15 +65,15 @@ class RunloreSession(SessionABC):
         """Add items, all or none."""
         messages = [_message_of(item) for item in items]
         if messages:
-            await self._away(lambda live: live.append_many(messages))
+            await self._in_thread(lambda live: live.append_many(messages))
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Take the last item out of view and return it."""
-        return await self._away(_pop)
+        return await self._in_thread(_pop)
 
     async def clear_session(self) -> None:
         """Empty the view. The log keeps the items."""
-        await self._away(lambda live: live.clear() if live.has_begun else None)
+        await self._in_thread(lambda live: live.clear() if live.has_begun else None)
 
     async def close(self) -> None:
         await asyncio.to_thread(self._sessions.close)
@@ -84,7 +84,7 @@ class RunloreSession(SessionABC):
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
-    async def _away(self, work: Callable[[LiveSession], T]) -> T:
+    async def _in_thread(self, work: Callable[[LiveSession], T]) -> T:
         return await asyncio.to_thread(self._sessions.write, self.session_id, work)
 
 

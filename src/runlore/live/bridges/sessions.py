@@ -24,7 +24,7 @@ T = TypeVar("T")
 V = TypeVar("V", bound=View)
 
 MAX_OPEN = 64
-"""Maximum number of sessions that stay open. The one that was not used for longest is closed."""
+"""Maximum number of sessions that stay open. The least recently used is closed."""
 
 
 class OpenSessions:
@@ -65,7 +65,7 @@ class OpenSessions:
         return self._open[id]
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Return the result of work in a thread, which uses the sessions alone meanwhile."""
+        """Return the result of work that is done in a thread, holding the lock."""
 
         def locked() -> T:
             with self.lock:
@@ -98,7 +98,7 @@ class OpenSessions:
             session.close()
 
     def fold(self, session: LiveSession, name: str, view: type[V], types: Collection[str]) -> V:
-        """Return the value of a fold. A session has one fold here."""
+        """Return the value of a session's fold. `name` is ignored after a session's first call."""
         if session not in self._folds:
             self._folds[session] = session.fold(name, view, types=types)
         value: V = self._folds[session].value

@@ -32,8 +32,8 @@ SESSION, AGENT_STATE, GROUP, MESSAGE, CHANGED = (
 )
 
 
-class Stored(msgspec.Struct):
-    """The last state of each agent, and the seq of the last record of each message."""
+class RepositoryState(msgspec.Struct):
+    """A session with the last state of each agent and group, and each message's last seq."""
 
     session: dict[str, Any] | None = None
     agents: dict[str, dict[str, Any]] = {}
@@ -185,9 +185,11 @@ class RunloreRepository(SessionRepository):
             raise SessionException(f"Session {session_id} does not exist")
         return live
 
-    def _stored(self, session_id: str) -> Stored | None:
+    def _stored(self, session_id: str) -> RepositoryState | None:
         live = self._sessions.get(_id(session_id))
-        return None if live is None else self._sessions.fold(live, AGENT, Stored, ["strands."])
+        if live is None:
+            return None
+        return self._sessions.fold(live, AGENT, RepositoryState, ["strands."])
 
 
 class RunloreSessionManager(RepositorySessionManager):

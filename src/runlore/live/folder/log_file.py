@@ -150,7 +150,7 @@ class LogFile:
         return self._append(self._fd, items, None)
 
     def overwrite(self, seq: int, payloads: Sequence[dict[str, Any]]) -> LogRecord:
-        """Replace the payload of a record, in its place, by the first of these that fits there.
+        """Overwrite the payload of a record with the first of these that fits in its bytes.
 
         Raises LogError when none does.
         """
@@ -385,48 +385,50 @@ class LogFile:
 
     def _repair_tail(self, fd: int, end: int) -> int:
         """Make the log end with a line end, where the next record begins. Needs the lock."""
-        place = self._last_line_end(end)
-        if place == end:
+        position = self._last_line_end(end)
+        if position == end:
             return end
-        tail = self.reader.read(place, end - place)
+        tail = self.reader.read(position, end - position)
         try:
-            return self._repair(fd, tail, place)
+            return self._repair(fd, tail, position)
         except OSError as error:
             raise LogError(
                 f"{self.path}: {error.strerror}; what was cut off at its end cannot be set aside"
             ) from None
 
-    def _repair(self, fd: int, tail: bytes, place: int) -> int:
+    def _repair(self, fd: int, tail: bytes, position: int) -> int:
         if not codec.holds_record(tail):
             turn = self._turn
-            self._save_torn_tail(tail, place)
+            self._save_torn_tail(tail, position)
             if self._turn != turn:  # A signal handler has done this already, and appended.
                 return self._repair_tail(fd, os.lseek(fd, 0, os.SEEK_END))
-            os.ftruncate(fd, place)
+            os.ftruncate(fd, position)
             self.reader.report(
-                place, len(tail), "cut off in the middle of writing; set aside in log.torn"
+                position, len(tail), "cut off in the middle of writing; set aside in log.torn"
             )
-            return place
+            return position
         os.write(fd, b"\n")
-        return place + len(tail) + 1
+        return position + len(tail) + 1
 
     def _last_line_end(self, end: int) -> int:
         """Return the offset behind the last line end.
 
         Reads the whole file only if there is none.
         """
-        place = end
-        while place > 0:
-            start = max(0, place - (1 << 16))
-            chunk = self.reader.read(start, place - start)
+        position = end
+        while position > 0:
+            start = max(0, position - (1 << 16))
+            chunk = self.reader.read(start, position - start)
             newline = chunk.rfind(b"\n")
             if newline >= 0:
                 return start + newline + 1
-            place = start
+            position = start
         return 0
 
-    def _save_torn_tail(self, tail: bytes, place: int) -> None:
-        note = msgspec.json.encode({"at": place, "size_bytes": len(tail), "ts": datetime.now(UTC)})
+    def _save_torn_tail(self, tail: bytes, position: int) -> None:
+        note = msgspec.json.encode(
+            {"at": position, "size_bytes": len(tail), "ts": datetime.now(UTC)}
+        )
         fd = os.open(
             self.path.with_suffix(".torn"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | O_BINARY, 0o600
         )

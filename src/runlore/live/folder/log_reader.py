@@ -222,14 +222,14 @@ class LogReader:
                 low = head[0]
         return low if self._is_as_it_says(low, is_before) else 0
 
-    def _is_as_it_says(self, place: int, is_before: Callable[[int, str], bool]) -> bool:
+    def _is_as_it_says(self, position: int, is_before: Callable[[int, str], bool]) -> bool:
         """Return True if the line there is sound and lies before the target.
 
         A changed digit would lead past good records.
         """
-        if not place:
+        if not position:
             return True
-        line = next((lines[0] for _, lines in self.blocks(place)), None)
+        line = next((lines[0] for _, lines in self.blocks(position)), None)
         if line is None:  # It is still being written, so nothing follows it.
             return True
         try:
@@ -250,11 +250,11 @@ class LogReader:
         """Return the offset of the line with a record and its first bytes, or None."""
         begin = self.find(lambda n, _: n <= seq)
         for offset, lines in self.blocks(begin):
-            place = offset
+            position = offset
             for line in lines:
-                if any(record.seq == seq for record in self.decode(line, place)):
-                    return place, line[:HEAD_BYTES]
-                place += len(line) + 1
+                if any(record.seq == seq for record in self.decode(line, position)):
+                    return position, line[:HEAD_BYTES]
+                position += len(line) + 1
         return None
 
     def read(self, offset: int, size: int) -> bytes:
@@ -279,27 +279,27 @@ class LogReader:
     def _last_lines(self, want: int) -> tuple[int, list[bytes]]:
         """Return the complete lines in the last `want` bytes, and the offset of the first."""
         size = self.size_bytes
-        place = max(0, size - want)
-        data = read_whole(self.fd, size - place, place)
-        first = 0 if place == 0 else data.find(b"\n") + 1
+        position = max(0, size - want)
+        data = read_whole(self.fd, size - position, position)
+        first = 0 if position == 0 else data.find(b"\n") + 1
         last = data.rfind(b"\n")
-        if last < first or (place and not first):
-            return (place, []) if place else (0, [])
-        return place + first, data[first:last].split(b"\n")
+        if last < first or (position and not first):
+            return (position, []) if position else (0, [])
+        return position + first, data[first:last].split(b"\n")
 
-    def _next_head(self, place: int, limit: int) -> tuple[int, int, str] | None:
-        """Return offset, seq and id of the first readable line that begins at or after a place."""
-        data, begin, step = b"", place, 1 << 12
+    def _next_head(self, position: int, limit: int) -> tuple[int, int, str] | None:
+        """Return offset, seq and id of the first readable line at or after a position."""
+        data, begin, step = b"", position, 1 << 12
         while begin < limit:
-            chunk = read_at(self.fd, step, place + len(data))
+            chunk = read_at(self.fd, step, position + len(data))
             data += chunk
-            newline = data.find(b"\n", begin - place)
+            newline = data.find(b"\n", begin - position)
             if newline < 0 or len(data) - newline < HEAD_BYTES:
                 if not chunk:
                     return None
                 step *= 2
                 continue
-            begin = place + newline + 1
+            begin = position + newline + 1
             head = codec.head(data[newline + 1 : newline + 1 + HEAD_BYTES])
             if head and begin < limit:
                 return begin, *head

@@ -1,4 +1,4 @@
-"""The log of a session in a folder: see `SessionLog`. A place is an offset in the file."""
+"""The log of a session in a folder: see `SessionLog`. A position is an offset in the file."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ class FolderLog:
     def is_current(self, *, has_key: bool = False) -> bool:
         return self.file.is_current(has_key=has_key)
 
-    def scan(self, place: int = 0) -> Iterator[tuple[LogRecord, int]]:
-        return self.reader.scan(place)
+    def scan(self, position: int = 0) -> Iterator[tuple[LogRecord, int]]:
+        return self.reader.scan(position)
 
-    def scan_types(self, place: int, types: Collection[str]) -> Iterator[tuple[LogRecord, int]]:
-        return scan_types(self.reader, place, types)
+    def scan_types(self, position: int, types: Collection[str]) -> Iterator[tuple[LogRecord, int]]:
+        return scan_types(self.reader, position, types)
 
     def collect(self, low: int, high: int, types: frozenset[str]) -> list[LogRecord]:
         return self.reader.collect(low, high, types)
@@ -92,19 +92,19 @@ class FolderLog:
     def tail(self, count: int) -> list[LogRecord]:
         return self.reader.tail(count)
 
-    def place_of(self, seq: int) -> int:
+    def position_of(self, seq: int) -> int:
         return self.reader.find(lambda n, _: n <= seq) if seq >= 0 else 0
 
     def find_id(self, id: str) -> LogRecord | None:
-        place = self.reader.find(lambda _, other: other <= id)
-        match = next((record for record, _ in self.reader.scan(place) if record.id >= id), None)
+        position = self.reader.find(lambda _, other: other <= id)
+        match = next((record for record, _ in self.reader.scan(position) if record.id >= id), None)
         if match is not None and match.id == id:
             return match
         # A log that was written by hand may have ids that do not grow.
         return next((record for record, _ in self.reader.scan() if record.id == id), None)
 
-    def bytes_after(self, place: int) -> int:
-        return self.reader.size_bytes - place
+    def bytes_after(self, position: int) -> int:
+        return self.reader.size_bytes - position
 
     def wait(self, seconds: float) -> bool:
         time.sleep(seconds)

@@ -19,22 +19,22 @@ ONE, TYPE = b'{"n":', b'"t":"'
 
 
 def scan_types(
-    reader: LogReader, place: int, types: Collection[str]
+    reader: LogReader, position: int, types: Collection[str]
 ) -> Iterator[tuple[LogRecord, int]]:
     """Yield the records of these types and the last one, each with the end of its line.
 
     Other records may be among them.
     """
     marks, size = _marks(types), CHUNK_BYTES
-    while data := reader.read(place, size):
+    while data := reader.read(position, size):
         end = data.rfind(b"\n") + 1
         if not end and len(data) < size:
             return  # The line is still being written.
         size = CHUNK_BYTES if end else size * 4
-        for start, stop in _places(data, end, marks):
-            for record in reader.decode(data[start:stop], place + start):
-                yield record, place + stop + 1
-        place += end
+        for start, stop in _find_lines(data, end, marks):
+            for record in reader.decode(data[start:stop], position + start):
+                yield record, position + stop + 1
+        position += end
 
 
 def _marks(types: Collection[str]) -> tuple[bytes, ...]:
@@ -44,7 +44,7 @@ def _marks(types: Collection[str]) -> tuple[bytes, ...]:
     return tuple(type.encode() + (b"" if type.endswith(".") else b'"') for type in types)
 
 
-def _places(data: bytes, end: int, marks: tuple[bytes, ...]) -> list[tuple[int, int]]:
+def _find_lines(data: bytes, end: int, marks: tuple[bytes, ...]) -> list[tuple[int, int]]:
     """Return the ranges of the lines to decode: those of the wanted types, and the last one.
 
     The last line is needed for its seq.
@@ -69,10 +69,10 @@ def _by_heads(
     ranges, start = [], 0
     while start < end:
         stop = data.find(b"\n", start, end)
-        place = data.find(TYPE, start, min(stop, start + HEAD_BYTES))
-        if place < 0 or not data.startswith(ONE, start):
+        position = data.find(TYPE, start, min(stop, start + HEAD_BYTES))
+        if position < 0 or not data.startswith(ONE, start):
             return None
-        if data.startswith(marks, place + len(TYPE)):
+        if data.startswith(marks, position + len(TYPE)):
             ranges.append((start, stop))
         start = stop + 1
     return ranges
@@ -84,8 +84,8 @@ def _by_marks(data: bytes, end: int, marks: tuple[bytes, ...]) -> Iterator[tuple
     Inside a text the quotes would be escaped; a false match only costs one decoding.
     """
     for mark in marks:
-        place = data.find(TYPE + mark, 0, end)
-        while place >= 0:
-            stop = data.find(b"\n", place, end)
-            yield data.rfind(b"\n", 0, place) + 1, stop
-            place = data.find(TYPE + mark, stop, end)
+        position = data.find(TYPE + mark, 0, end)
+        while position >= 0:
+            stop = data.find(b"\n", position, end)
+            yield data.rfind(b"\n", 0, position) + 1, stop
+            position = data.find(TYPE + mark, stop, end)

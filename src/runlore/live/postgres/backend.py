@@ -211,7 +211,7 @@ class PostgresBackend:
         return [msgspec.json.decode(text, type=SessionInfo) for (text,) in rows]
 
     def _store(self, info: SessionInfo, end: int) -> bool:
-        """Store the facts in a log up to a place. Return False if the server refuses."""
+        """Store the facts in a log up to a position. Return False if the server refuses."""
         text = json.dumps(msgspec.to_builtins(info, str_keys=True), ensure_ascii=False)
         try:
             with self._connections.borrow() as connection:

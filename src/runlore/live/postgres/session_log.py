@@ -1,4 +1,4 @@
-"""The log of a session on a server: see `SessionLog`. A place is the seq of the next record."""
+"""The log of a session on a server: see `SessionLog`. A position is the seq of the next record."""
 
 from __future__ import annotations
 
@@ -165,20 +165,20 @@ class PostgresLog:
         """Return False: an append waits for the server."""
         return False
 
-    def scan(self, place: int = 0) -> Iterator[tuple[LogRecord, int]]:
-        expected = place
-        for record in self._pages(place, "", ()):
+    def scan(self, position: int = 0) -> Iterator[tuple[LogRecord, int]]:
+        expected = position
+        for record in self._pages(position, "", ()):
             if record.seq != expected:
                 self._report_missing(expected, record.seq - 1)
             expected = record.seq + 1
             yield record, expected
 
-    def scan_types(self, place: int, types: Collection[str]) -> Iterator[tuple[LogRecord, int]]:
+    def scan_types(self, position: int, types: Collection[str]) -> Iterator[tuple[LogRecord, int]]:
         families = [f"{type}%" for type in types if type.endswith(".")]
         where = """and (type = any(%s) or type like any(%s)
             or seq = (select last_seq from live_sessions where number = %s))"""
         values = (list(types), families, self.known_number())
-        for record in self._pages(place, where, values):
+        for record in self._pages(position, where, values):
             yield record, record.seq + 1
 
     def collect(self, low: int, high: int, types: frozenset[str]) -> list[LogRecord]:
@@ -192,7 +192,7 @@ class PostgresLog:
         )
         return [record_of(row) for row in reversed(rows)]
 
-    def place_of(self, seq: int) -> int:
+    def position_of(self, seq: int) -> int:
         return max(seq, 0)
 
     def find_id(self, id: str) -> LogRecord | None:
@@ -202,10 +202,10 @@ class PostgresLog:
         )
         return record_of(rows[0]) if rows else None
 
-    def bytes_after(self, place: int) -> int:
+    def bytes_after(self, position: int) -> int:
         if not self._end:
             self.exists()
-        return max(0, self._end - place) * BYTES_PER_RECORD
+        return max(0, self._end - position) * BYTES_PER_RECORD
 
     def wait(self, seconds: float) -> bool:
         if self.number is None:  # Someone else may create it.
@@ -366,19 +366,19 @@ class PostgresLog:
         self._listener.on_own(records, records[-1].seq + 1)
         return records
 
-    def _pages(self, place: int, where: str, values: Sequence[Any]) -> Iterator[LogRecord]:
+    def _pages(self, position: int, where: str, values: Sequence[Any]) -> Iterator[LogRecord]:
         number = self.known_number()
         while True:
             rows = self.ask(
                 f"select {COLUMNS} from live_records where session = %s and seq >= %s {where}"
                 f" order by seq limit {PAGE}",
-                (number, place, *values),
+                (number, position, *values),
             )
             for row in rows:
                 yield record_of(row)
             if rows:
-                place = rows[-1][0] + 1
-                self._end = max(self._end, place)
+                position = rows[-1][0] + 1
+                self._end = max(self._end, position)
             if len(rows) < PAGE:
                 return
 
