@@ -25,7 +25,7 @@
     [budget.projects]                     # the same for a repository (a glob)
     "api-*" = 5.0
 
-    [retain]                              # when `runlore evict` lets go; nothing leaves by itself
+    [retain]                              # limits for `runlore evict`; nothing leaves by itself
     soft = "5 GB"                         # over this, the oldest that has a digest
     hard = "8 GB"                         # over this, a sync takes in nothing more
     max_age_days = 365                    # what is older and has a digest

@@ -133,7 +133,7 @@ def test_a_table_has_a_line_for_each_day_and_the_total(paid: Path, run: Run) -> 
     assert "█" in first
     assert second.split()[:2] == ["2026-01-02", "1"]
     assert total.split()[:2] == ["total", "6"]
-    assert "* without 1 call whose price is not known" in result.stderr
+    assert "* excludes 1 call without a known price" in result.stderr
 
 
 def test_a_call_that_two_sessions_have_is_counted_once(paid: Path, run: Run) -> None:

@@ -66,7 +66,7 @@ def is_cost_known(value: float | None, unpriced: int) -> bool:
 
 def without_price(unpriced: int) -> str:
     """Return what the mark of a cost means."""
-    return f"without {count(unpriced, 'call')} whose price is not known"
+    return f"excludes {count(unpriced, 'call')} without a known price"
 
 
 def with_subagents(whole: str, alone: str, subagents: int, unit: str = "") -> str:
