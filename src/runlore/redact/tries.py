@@ -35,7 +35,7 @@ class Tries:
     def find_known(self, at: int) -> tuple[int, list[_Span]] | None:
         """Return how far to go on from a place that was looked at before, and its secrets.
 
-        The same text, with the same around it, has the same secrets here.
+        Secrets depend only on the text at a place and on what surrounds it.
         """
         known = self._known.get(self._context(at)) if self._known else None
         if known is None or not known[1]:

@@ -140,7 +140,7 @@ class Shortened:
 
     @cached_property
     def _gaps(self) -> tuple[list[int], list[int]]:
-        """Where the gaps are in this text, and how many bytes are left out up to each."""
+        """Return the positions of the gaps in this text, and the bytes left out up to each."""
         starts = [match.start() for match in self._pattern.finditer(self._text)]
         ends = [match.end() for match in self._pattern.finditer(self._text)]
         left_out = list(accumulate(map(sub, ends, starts), initial=0))
