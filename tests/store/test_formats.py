@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -45,6 +46,22 @@ def test_a_new_file_says_whose_it_is_and_of_which_format(tmp_path: Path) -> None
     open_store(str(path)).close()
     with closing(apsw.Connection(str(path))) as db:
         assert (db.pragma("application_id"), db.pragma("user_version")) == (APPLICATION_ID, FORMAT)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_file_that_another_process_is_closing_is_waited_for(
+    tmp_path: Path, read_only: bool
+) -> None:
+    path = tmp_path / "runlore.db"
+    open_store(str(path)).close()
+    # The last connection that is closed has the file for itself while it moves the log into it.
+    closing_one = apsw.Connection(str(path))
+    closing_one.pragma("locking_mode", "exclusive")
+    closing_one.execute("begin immediate; commit")
+    thread = threading.Timer(0.3, closing_one.close)
+    thread.start()
+    open_store(str(path), read_only=read_only).close()
+    thread.join()
 
 
 @pytest.mark.parametrize("version", range(1, 8))

@@ -23,6 +23,10 @@ APPLICATION_ID = int.from_bytes(b"Rlor", "big")
 """The mark of runlore in the header of every store, where `file` and others look for it. Stores of
 development versions have another mark, or none."""
 
+BUSY_MS = 10_000
+"""Maximum time to wait for a file that another connection has for itself: while it is closed, the
+last one moves the log into the file."""
+
 CHECKPOINT_PAGES = 5000
 """Pages of the write-ahead log, 40 MB, after which a commit writes them to the file and waits for
 the disk. With SQLite's default of 1,000, a long sync on a busy disk would wait five times as
@@ -55,6 +59,7 @@ class SqliteDatabase(Database):
                 if read_only
                 else apsw.Connection(self.url, statementcachesize=500)
             )
+            self.connection.set_busy_timeout(BUSY_MS)
             self.is_alone = self.connection.pragma("locking_mode") == "exclusive"
             self._set_up(read_only)
         except apsw.NotADBError as error:
@@ -82,7 +87,6 @@ class SqliteDatabase(Database):
         return db
 
     def _set_up(self, read_only: bool) -> None:
-        self.connection.set_busy_timeout(10_000)
         version = self._format()
         if version == 0:
             if read_only:
@@ -269,6 +273,7 @@ def _connect_for_writing(path: str) -> apsw.Connection:
     in its memory, and the file for itself alone until it is closed.
     """
     db = apsw.Connection(path)
+    db.set_busy_timeout(BUSY_MS)
     try:
         db.execute("select 1 from sqlite_schema").fetchall()  # The first read opens the files.
     except apsw.IOError as error:
@@ -298,6 +303,7 @@ def _connect_as(path: str, options: str) -> apsw.Connection:
         f"{Path(path).absolute().as_uri()}?{options}",
         flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
     )
+    db.set_busy_timeout(BUSY_MS)
     try:
         db.execute("select 1 from sqlite_schema").fetchall()  # The first read opens the files.
     except apsw.Error:
