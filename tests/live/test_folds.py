@@ -186,3 +186,11 @@ def test_values_are_of_a_session_a_user_or_an_app(tmp_path: Path) -> None:
     assert sorted(info.id for info in store.list()) == ["one", "two"]
     with pytest.raises(LogError, match="app and user"):
         store.create(id="three", app="weather").put_values({"user:x": 1})
+
+
+def test_values_of_users_whose_names_have_slashes_are_kept_apart(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path)
+    with store.create(app="a/b", user="c") as one, store.create(app="a", user="b/c") as other:
+        one.put_values({"user:city": "Rome"})
+        assert other.values() == {}
+        assert one.values() == {"user:city": "Rome"}

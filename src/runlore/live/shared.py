@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -124,11 +125,14 @@ def scope_of(name: str, about: Mapping[str, Any]) -> str | None:
 
 
 def scopes(about: Mapping[str, Any]) -> dict[str, str]:
-    """Return the scope for each prefix, from the metadata of a session."""
+    """Return the scope for each prefix, from the metadata of a session.
+
+    A slash in a name is encoded, so that different users never have the same scope.
+    """
     app, user = about.get("app"), about.get("user")
     known = {}
     if isinstance(app, str) and app:
-        known[APP] = f"app:{app}"
+        known[APP] = f"app:{quote(app, safe='')}"
         if isinstance(user, str) and user:
-            known[USER] = f"user:{app}/{user}"
+            known[USER] = f"user:{quote(app, safe='')}/{quote(user, safe='')}"
     return known
